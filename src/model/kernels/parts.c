@@ -1,5 +1,9 @@
-/* parts.c - the sum of the parts of a weight gradient, and the bias gradient. */
-#include "parts.h"
+/* parts.c - the sum of the parts of a weight gradient, and the bias gradient.
+ *
+ * Both sum over images and pixels. So that their bits do not depend on the number of threads, the
+ * lines of all images are cut into parts whose bounds follow from the shape alone. Several units
+ * may share a part, but one unit sums each element of it, and the parts are added as a balanced
+ * tree. */
 #include "tiles/tiles.h"
 
 #ifdef __SSE__
@@ -7,6 +11,7 @@
 #endif
 
 enum {
+    BIAS_PARTS = 4,
     BIAS_TILE = 64,  /* channels summed side by side */
     BIAS_ROWS = 64,  /* rows summed in float32 before they join the float64 sum */
     BIAS_LANES = 16, /* channels whose float64 sums a thread makes */
@@ -69,16 +74,22 @@ void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, 
 
 /* ---- Bias gradient --------------------------------------------------------------- */
 
+/* First row (image x pixel) of a part; part BIAS_PARTS starts at the end. */
+static int64_t bias_first(int64_t rows, int part)
+{
+    return rows * part / BIAS_PARTS;
+}
+
 /* Blocks of BIAS_ROWS rows in the largest part. */
 static int64_t bias_blocks(const dt_conv *c)
 {
-    const int64_t rows = (c->n * c->oh * c->ow + DT_MAX_PARTS - 1) / DT_MAX_PARTS;
+    const int64_t rows = (c->n * c->oh * c->ow + BIAS_PARTS - 1) / BIAS_PARTS;
     return (rows + BIAS_ROWS - 1) / BIAS_ROWS;
 }
 
 size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some)
 {
-    return dt_align((size_t)(DT_MAX_PARTS * bias_blocks(c) * some->count) * sizeof(float), 64);
+    return dt_align((size_t)(BIAS_PARTS * bias_blocks(c) * some->count) * sizeof(float), 64);
 }
 
 /* to[width] = the sum of rows of dy, `step` apart, the first of which starts at `at`. */
@@ -106,11 +117,10 @@ static void bias_channels(const dt_conv *c, const float *block, int64_t channels
                           int64_t width, float *dbias)
 {
     const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
-    double sum[DT_MAX_PARTS][BIAS_LANES] = {{0}};
+    double sum[BIAS_PARTS][BIAS_LANES] = {{0}};
 
-    for (int part = 0; part < DT_MAX_PARTS; part++, block += blocks * channels) {
-        const int64_t have =
-            dt_part_first(rows, DT_MAX_PARTS, part + 1) - dt_part_first(rows, DT_MAX_PARTS, part);
+    for (int part = 0; part < BIAS_PARTS; part++, block += blocks * channels) {
+        const int64_t have = bias_first(rows, part + 1) - bias_first(rows, part);
         for (int64_t b = 0; b * BIAS_ROWS < have; b++)
             for (int64_t k = 0; k < width; k++)
                 sum[part][k] += (double)block[b * channels + first + k];
@@ -123,15 +133,15 @@ void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy,
                       float *dbias)
 {
     const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c), channels = some->count;
-    float *block = scratch; /* [DT_MAX_PARTS][blocks][channels] */
+    float *block = scratch; /* [BIAS_PARTS][blocks][channels] */
 
 #pragma omp parallel num_threads(c->threads)
     {
 #pragma omp for schedule(static)
-        for (int64_t b = 0; b < DT_MAX_PARTS * blocks; b++) {
+        for (int64_t b = 0; b < BIAS_PARTS * blocks; b++) {
             const int part = (int)(b / blocks);
-            const int64_t r = dt_part_first(rows, DT_MAX_PARTS, part) + b % blocks * BIAS_ROWS;
-            const int64_t end = dt_part_first(rows, DT_MAX_PARTS, part + 1);
+            const int64_t r = bias_first(rows, part) + b % blocks * BIAS_ROWS;
+            const int64_t end = bias_first(rows, part + 1);
             for (int64_t k = 0; k < channels && r < end; k += BIAS_TILE)
                 bias_tile(c->type, dy, (size_t)(r * some->pixel + k), (size_t)some->pixel,
                           DT_MIN(end - r, BIAS_ROWS), DT_MIN(channels - k, BIAS_TILE),

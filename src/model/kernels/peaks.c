@@ -1,6 +1,5 @@
 /* peaks.c - how fast this process multiplies, by the kernels' own products on operands in the
  * caches, and streams through memory. */
-#include "parts.h"
 #include "tiles/backend.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* tiles.c - convolution passes by products of tiles of our own: no library decides about
  * blocks, and none about order unless an engine is asked for. tiles/tiles.h says how a pass is cut,
  * tiles/backend.h how a product is computed. */
-#include "parts.h"
 #include "tiles/tiles.h"
 
 #include <limits.h>

@@ -155,6 +155,10 @@ size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
 /* parts.c - what has been summed, to dw, past the caches. */
 void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
+/* dbias = the sum over the rows of dy, of these channels; scratch of dt_bias_scratch_bytes. */
+size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some);
+void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+                      float *dbias);
 
 static inline int dt_tiles_up(int64_t a, int64_t b)
 {
