@@ -5,12 +5,10 @@
  * rounds to nearest even, reads denormals as zero and flushes denormal results (Intel SDM, volume
  * 2, VDPBF16PS). */
 #if defined(__x86_64__)
-#include "lanes.h"
+#define REGISTERS_STEP
+#include "registers.h"
 
-#include <limits.h>
-
-/* 2 x 16 sums of 8 rows stay in registers over all runs. */
-enum { HALVES_ROWS = 8, HALVES_FLUSH = 0x9fc0 /* denormals are zero, nearest, no traps */ };
+enum { HALVES_FLUSH = 0x9fc0 /* denormals are zero, nearest, no traps */ };
 
 static inline __m512 halves_even(__m512i pairs)
 {
@@ -22,15 +20,15 @@ static inline __m512 halves_odd(__m512i pairs)
     return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
 }
 
-/* One step: s += 8 rows of a times b. The rows go to memory as float32 first, from where a number
- * is loaded into all lanes. */
-static inline __attribute__((always_inline)) void
-halves_step(__m512 s[HALVES_ROWS][2], const char *a, size_t row, const char *b)
+/* The rows go to memory as float32 first, from where a number is loaded into all lanes. */
+static inline void registers_step(__m512 s[REGISTERS_ROWS][2], const char *a, size_t row,
+                                  size_t place, const char *b)
 {
-    _Alignas(64) float x[HALVES_ROWS][DT_TILE];
+    _Alignas(64) float x[REGISTERS_ROWS][DT_TILE];
 
+    (void)place;
 #pragma GCC unroll 8
-    for (int r = 0; r < HALVES_ROWS; r++) {
+    for (int r = 0; r < REGISTERS_ROWS; r++) {
         const __m512i pairs = _mm512_loadu_si512(a + (size_t)r * row);
         _mm512_store_ps(x[r], halves_odd(pairs));
         _mm512_store_ps(x[r] + 16, halves_even(pairs));
@@ -41,7 +39,7 @@ halves_step(__m512 s[HALVES_ROWS][2], const char *a, size_t row, const char *b)
         const __m512 odd0 = halves_odd(b0), odd1 = halves_odd(b1);
         const __m512 even0 = halves_even(b0), even1 = halves_even(b1);
 #pragma GCC unroll 8
-        for (int r = 0; r < HALVES_ROWS; r++) {
+        for (int r = 0; r < REGISTERS_ROWS; r++) {
             const __m512 odd = _mm512_set1_ps(x[r][p]), even = _mm512_set1_ps(x[r][p + 16]);
             s[r][0] = _mm512_fmadd_ps(odd, odd0, s[r][0]);
             s[r][1] = _mm512_fmadd_ps(odd, odd1, s[r][1]);
@@ -51,34 +49,13 @@ halves_step(__m512 s[HALVES_ROWS][2], const char *a, size_t row, const char *b)
     }
 }
 
-static inline void halves_rows(float *sums, const dt_tile_run *run, int runs, int first, bool fresh)
-{
-    __m512 s[HALVES_ROWS][2];
-
-#pragma GCC unroll 8
-    for (int r = 0; r < HALVES_ROWS; r++) {
-        s[r][0] = fresh ? _mm512_setzero_ps() : _mm512_load_ps(sums + r * DT_TILE);
-        s[r][1] = fresh ? _mm512_setzero_ps() : _mm512_load_ps(sums + r * DT_TILE + 16);
-    }
-    for (; runs > 0; runs--, run++)
-        for (int k = 0; k < run->steps; k++)
-            halves_step(s, (const char *)run->a + (size_t)k * run->step + (size_t)first * run->row,
-                        run->row, (const char *)run->b + k * 2 * DT_TILE_HALF);
-#pragma GCC unroll 8
-    for (int r = 0; r < HALVES_ROWS; r++) {
-        _mm512_store_ps(sums + r * DT_TILE, s[r][0]);
-        _mm512_store_ps(sums + r * DT_TILE + 16, s[r][1]);
-    }
-}
-
 static void halves_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                             const dt_tile_out *out)
 {
     const unsigned mxcsr = _mm_getcsr();
 
     _mm_setcsr(HALVES_FLUSH);
-    for (int r = 0; r < rows; r += HALVES_ROWS)
-        halves_rows(sums + r * DT_TILE, run, runs, r, fresh);
+    registers_multiply(sums, run, runs, rows, fresh, NULL);
     _mm_setcsr(mxcsr);
     if (out)
         lanes_finish(out, sums);

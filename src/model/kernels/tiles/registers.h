@@ -1,5 +1,6 @@
 /* registers.h - products of tiles with sums in vector registers, for the backends that need not
- * have the tile unit's bits. Each of them includes this with registers_add of its own. */
+ * have the tile unit's bits. Each of them includes this with registers_add of its own, or
+ * (REGISTERS_STEP) a whole step. */
 #ifndef DT_TILE_REGISTERS_H
 #define DT_TILE_REGISTERS_H
 #include "lanes.h"
@@ -16,11 +17,16 @@ enum {
     REGISTERS_HALF = LANES_EACH == 2 ? DT_TILE_HALF : 64,
 };
 
+/* s += the rows of a times b. */
+static inline __attribute__((always_inline)) void
+registers_step(__m512 s[REGISTERS_ROWS][2], const char *a, size_t row, size_t place, const char *b);
+
+#ifndef REGISTERS_STEP
 /* sums += the four bytes x, in all lanes, times b. */
 static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x);
 
-static inline __attribute__((always_inline)) void
-registers_step(__m512 s[REGISTERS_ROWS][2], const char *a, size_t row, size_t place, const char *b)
+static inline void registers_step(__m512 s[REGISTERS_ROWS][2], const char *a, size_t row,
+                                  size_t place, const char *b)
 {
 #pragma GCC unroll 4
     for (int p = 0; p < REGISTERS_PLACES; p++) {
@@ -36,6 +42,7 @@ registers_step(__m512 s[REGISTERS_ROWS][2], const char *a, size_t row, size_t pl
         }
     }
 }
+#endif
 
 static inline void registers_run(__m512 s[REGISTERS_ROWS][2], const dt_tile_run *run, size_t first)
 {
