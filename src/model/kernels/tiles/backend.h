@@ -97,6 +97,11 @@ typedef struct dt_tile_backend {
     void (*pack_columns)(const float *from, size_t row, void *to);
 } dt_tile_backend;
 
+/* begin and end of most. */
+static inline void dt_tile_nothing(void)
+{
+}
+
 /* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */
 extern const dt_tile_backend dt_tile_backend_plain, dt_tile_backend_fma_plain;
 #if defined(__x86_64__)

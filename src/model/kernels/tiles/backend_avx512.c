@@ -81,8 +81,8 @@ const dt_tile_backend dt_tile_backend_avx512 = {
     .isa = DT_ISA_AVX512,
     .chunk = 12,
     .product = 10,
-    .begin = lanes_nothing,
-    .end = lanes_nothing,
+    .begin = dt_tile_nothing,
+    .end = dt_tile_nothing,
     .multiply = pair_multiply,
     LANES_WORK,
 };

@@ -1,16 +1,12 @@
 /* backend_fma.c - products of tiles in float32 by AVX-512's FMA: see backend.h. */
 #if defined(__x86_64__)
 #define LANES_EACH 4
+#include "floats.h"
 #include "registers.h"
 
 static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x)
 {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(b), sums);
-}
-
-static void fma_turn_left(const void *block, void *to)
-{
-    memcpy(to, block, DT_TILE_AREA * sizeof(float));
 }
 
 static void fma_turn_right(const void *from, size_t row, size_t ahead, void *to)
@@ -51,12 +47,12 @@ const dt_tile_backend dt_tile_backend_fma = {
     .isa = DT_ISA_AVX512,
     .chunk = INT_MAX,
     .product = 2,
-    .begin = lanes_nothing,
-    .end = lanes_nothing,
+    .begin = dt_tile_nothing,
+    .end = dt_tile_nothing,
     .multiply = registers_multiply,
     .gather = lanes_gather,
     .window = lanes_window,
-    .turn_left = fma_turn_left,
+    .turn_left = floats_turn_left,
     .turn_right = fma_turn_right,
     .pack_rows = fma_pack_rows,
     .pack_columns = fma_pack_columns,

@@ -108,8 +108,8 @@ const dt_tile_backend dt_tile_backend_fma_avx2 = {
     .isa = DT_ISA_AVX2,
     .chunk = 8,
     .product = 4,
-    .begin = plain_nothing,
-    .end = plain_nothing,
+    .begin = dt_tile_nothing,
+    .end = dt_tile_nothing,
     .multiply = ymm_multiply,
     FLOATS_WORK,
 };

@@ -1,5 +1,5 @@
-/* floats.h - the packing of backend.h for float32, in plain C, which backend_fma_avx2.c and
- * backend_fma_plain.c share. */
+/* floats.h - the packing of backend.h for float32, in plain C, which the backends in float32
+ * share. */
 #ifndef DT_TILE_FLOATS_H
 #define DT_TILE_FLOATS_H
 #define PLAIN_EACH 4

@@ -273,10 +273,6 @@ static inline void lanes_finish(const dt_tile_out *o, const float *sums)
         lanes_put(o, mask, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 
-static inline void lanes_nothing(void)
-{
-}
-
 #define LANES_WORK                                                                                 \
     .gather = lanes_gather, .window = lanes_window, .turn_left = lanes_turn_left,                  \
     .turn_right = lanes_turn_right, .pack_rows = lanes_pack_rows,                                  \

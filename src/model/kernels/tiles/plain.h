@@ -59,8 +59,4 @@ static inline void plain_finish(const dt_tile_out *o, const float *sums)
             ((dt_bf16 *)(void *)((char *)o->at + at))[c] = dt_tile_round(sum[c]);
     }
 }
-
-static inline void plain_nothing(void)
-{
-}
 #endif
