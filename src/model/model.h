@@ -400,4 +400,6 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
 
 /* The logits of the last forward: [batch][classes] float32. */
 const float *dt_exec_logits(const dt_exec *e);
+/* Index of a sample's largest logit, as the loss has it; the lowest wins. */
+int64_t dt_logits_choose(const float *z, int64_t classes);
 #endif

@@ -77,8 +77,7 @@ static float xent_sample(const dt_step *s, const float *z, int32_t label, float 
     return loss;
 }
 
-/* Index of the largest logit; the lowest wins. */
-static int64_t xent_choice(const float *z, int64_t classes)
+int64_t dt_logits_choose(const float *z, int64_t classes)
 {
     int64_t best = 0;
     for (int64_t j = 1; j < classes; j++)
@@ -99,7 +98,7 @@ static void softmax_xent_forward(const dt_call *c)
         const float *z = logits + i * classes;
         loss[i] = xent_sample(c->step, z, c->labels[i], p + i * classes);
         c->result->loss_sum += (double)loss[i];
-        c->result->correct += xent_choice(z, classes) == c->labels[i];
+        c->result->correct += dt_logits_choose(z, classes) == c->labels[i];
     }
 }
 

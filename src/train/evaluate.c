@@ -33,16 +33,6 @@ static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)
     return tree_sum(loss_bits, a, a + half) + tree_sum(loss_bits, a + half, b);
 }
 
-/* Index of the largest logit, as the network's loss has it; the lowest wins. */
-static int choose(const float *z, int classes)
-{
-    int best = 0;
-
-    for (int c = 1; c < classes; c++)
-        best = z[c] > z[best] ? c : best;
-    return best;
-}
-
 static bool flips(const dt_run *r)
 {
     return strcmp(r->o.tta, "flip") == 0;
@@ -75,7 +65,7 @@ static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count,
     for (size_t i = 0; i < logits; i++)
         sum[i] += dt_exec_logits(e)[i];
     for (int64_t i = 0; i < count; i++)
-        *right += choose(sum + i * classes, classes) == dt_exec_labels(e)[i];
+        *right += dt_logits_choose(sum + i * classes, classes) == dt_exec_labels(e)[i];
     free(sum);
     return st;
 }
@@ -100,8 +90,8 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
     if (e)
         memcpy(&t->loss_bits[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
-        const int label = dt_exec_labels(e)[i],
-                  chosen = choose(dt_exec_logits(e) + i * classes, classes);
+        const int label = dt_exec_labels(e)[i];
+        const int64_t chosen = dt_logits_choose(dt_exec_logits(e) + i * classes, classes);
         t->seen[label]++;
         t->right[label] += chosen == label;
         if (r->o.confusion)
