@@ -22,7 +22,7 @@ static void *exec_value(const dt_exec *e, int value)
 
 static void *exec_grad(const dt_exec *e, int value)
 {
-    return value < 0 ? NULL : exec_at(e, e->plan->value[value].grad_block);
+    return exec_at(e, e->plan->value[value].grad_block);
 }
 
 static void exec_bind(dt_exec *e, int i, void *scratch)
@@ -35,7 +35,7 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     *c = (dt_call){.step = &p->step[i],
                    .out = exec_value(e, n->out),
                    .d_out = exec_grad(e, n->out),
-                   .d_out2 = exec_grad(e, p->second_out[i]),
+                   .d_out2 = exec_grad(e, n->second),
                    .scratch = scratch,
                    .saved = exec_at(e, p->saved_block[i]),
                    .labels = exec_at(e, p->labels_block),

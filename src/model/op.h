@@ -42,7 +42,9 @@ typedef struct dt_node { /* what the network's author wrote */
     int param[DT_MAX_PARAM]; /* index into the net's parameters (state_dict order) */
     int n_param;
     int norm; /* index into the net's norms, -1: none */
-    bool cut; /* set in a plan: runs on all ranks, for their channels */
+    /* Set in a plan: */
+    int second; /* its output once more, for a second reader: value id; 0: there is none */
+    bool cut;   /* runs on all ranks, for their channels */
 } dt_node;
 
 /* dt_op.infer of operations whose output has the shape of all inputs. */

@@ -28,11 +28,8 @@ static int producer_of(const dt_plan *p, int value)
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n)
 {
     memmove(&p->node[at + 1], &p->node[at], (size_t)(p->steps - at) * sizeof p->node[0]);
-    memmove(&p->second_out[at + 1], &p->second_out[at],
-            (size_t)(p->steps - at) * sizeof p->second_out[0]);
     p->steps++;
     p->node[at] = *n;
-    p->second_out[at] = -1;
 }
 
 /* Two readers' values instead of `value`, after step `at`. */
@@ -51,8 +48,6 @@ static void tell_apart(dt_plan *p, int at, int value, int first, int second)
  * value has one reader, so backward writes and never adds. */
 static dt_status plan_fork(dt_plan *p)
 {
-    for (int i = 0; i < DT_MAX_NODES; i++)
-        p->second_out[i] = -1;
     for (int v = 0; v < p->values; v++) {
         const int uses = uses_of(p, v);
         int at = producer_of(p, v);
@@ -65,8 +60,8 @@ static dt_status plan_fork(dt_plan *p)
                 p, ++at,
                 &(dt_node){
                     .op = &dt_op_fork, .in = {v, -1}, .n_in = 1, .norm = -1, .out = p->values++});
-        p->second_out[at] = p->values++;
-        tell_apart(p, at, v, p->node[at].out, p->second_out[at]);
+        p->node[at].second = p->values++;
+        tell_apart(p, at, v, p->node[at].out, p->node[at].second);
     }
     return DT_OK;
 }
@@ -129,8 +124,8 @@ static dt_status plan_infer(dt_plan *p)
             out->type = p->value[n->in[0]].type;
             out->root = p->value[n->in[0]].root;
         }
-        if (p->second_out[i] >= 0) {
-            dt_value *second = &p->value[p->second_out[i]];
+        if (n->second) {
+            dt_value *second = &p->value[n->second];
             second->shape = out->shape;
             second->producer = i;
             second->type = out->type;

@@ -71,9 +71,8 @@ struct dt_plan {
     dt_model *model; /* borrowed */
     int64_t batch;
     dt_mode mode;
-    bool guest;                   /* of a shard that is another rank's */
-    dt_node node[DT_MAX_NODES];   /* execution order, after forks */
-    int second_out[DT_MAX_NODES]; /* its output once more, for a second reader; or -1 */
+    bool guest;                 /* of a shard that is another rank's */
+    dt_node node[DT_MAX_NODES]; /* execution order, after forks */
     dt_step step[DT_MAX_NODES];
     /* Floats of the gradient slabs final after its backward: home parameters', own pieces' */
     size_t final[DT_MAX_NODES][2];

@@ -191,8 +191,8 @@ static void lay_follower(dt_plan *p, int *at)
         bring(p, at, k, own, own, false);
     p->node[*at].cut = own == DT_CUT;
     set_layout(p, p->node[*at].out, own, own);
-    if (p->second_out[*at] >= 0)
-        set_layout(p, p->second_out[*at], own, own);
+    if (p->node[*at].second)
+        set_layout(p, p->node[*at].second, own, own);
 }
 
 dt_status dt_plan_cut(dt_plan *p)

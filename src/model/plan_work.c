@@ -66,7 +66,7 @@ static size_t work_d_out(const dt_plan *p, int i)
 
     if (p->value[s->node->out].grad_block == DT_NO_BLOCK)
         return 0;
-    return p->second_out[i] >= 0 ? 2 * bytes : bytes;
+    return s->node->second ? 2 * bytes : bytes;
 }
 
 /* What backward reads again of forward. */

@@ -105,14 +105,13 @@ static inline void steps_backward(steps *t, int i, naive_call *c)
     const dt_node *n = &g->plan->node[i];
     const dt_step *s = &g->plan->step[i];
     const size_t count = test_count(&s->out_shape);
-    const int second = g->plan->second_out[i];
 
     for (size_t e = 0; n->op == &dt_op_softmax_xent && e < count; e++)
         c->d_out[e] = 1 / (double)g->batch;
     if (n->op != &dt_op_softmax_xent)
         oracle_read(c->d_out, steps_gradient(g, n->out), count, s->grad_type);
-    if (second >= 0)
-        oracle_add(c->d_out, steps_gradient(g, second), count, s->grad_type);
+    if (n->second)
+        oracle_add(c->d_out, steps_gradient(g, n->second), count, s->grad_type);
     naive_find(n->op)->backward(c);
     for (int k = 0; k < n->n_in; k++)
         if (steps_gradient(g, n->in[k]))

@@ -139,7 +139,7 @@ static void check_plan(const dt_plan *p)
         const bool sums = n->op->weights != NULL;
 
         if (n->op == &dt_op_move) {
-            assert_true(p->second_out[i] < 0);
+            assert_true(p->node[i].second == 0);
             continue;
         }
         for (int k = 0; k < n->n_in; k++)
