@@ -87,10 +87,17 @@ static dt_tile_backend library_backend = {
 
 /* ---- Libraries ------------------------------------------------------------------------------- */
 
+/* What is preloaded comes first. */
+static void *find(void *library, const char *name)
+{
+    void *preloaded = dlsym(dlopen(NULL, RTLD_NOW), name);
+    return preloaded ? preloaded : dlsym(library, name);
+}
+
 /* A variable f_, of the type that the header declares. */
 #define FIND(library, f)                                                                           \
     __typeof__(&f) f##_ = NULL;                                                                    \
-    *(void **)&f##_ = dlsym(library, #f)
+    *(void **)&f##_ = find(library, #f)
 
 #ifdef DT_OPENBLAS
 #include <cblas.h>
