@@ -17,7 +17,7 @@
 enum { TEXT = 200, STEPS = 8 }; /* a longer product may be cut by the sizes of caches */
 
 typedef struct engine {
-    const char *name, *package, *file[3];
+    const char *name, *package, *file;
     bool (*open)(void *library, char *text);
     void (*sgemm)(bool turned, int rows, int inner, const float *a, int row, const float *b,
                   float beta, float *sums);
@@ -154,29 +154,26 @@ static bool onednn_open(void *library, char *text)
 
 static engine engines[] = {
 #ifdef DT_OPENBLAS
-    {"openblas", "libopenblas-dev", {"libopenblas.so.0"}, openblas_open, openblas_sgemm, ""},
+    {"openblas", "libopenblas-dev", DT_OPENBLAS, openblas_open, openblas_sgemm, ""},
 #endif
 #ifdef DT_ONEDNN
-    {"onednn", "libdnnl-dev", {"libdnnl.so.3", "libdnnl.so.2"}, onednn_open, onednn_sgemm, ""},
+    {"onednn", "libdnnl-dev", DT_ONEDNN, onednn_open, onednn_sgemm, ""},
 #endif
     {.name = ""},
 };
 
 static dt_status engine_load(engine *e)
 {
-    void *library = NULL;
-
     /* OpenBLAS starts its threads while it is loaded. */
     if (setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0)
         return dt_fail(DT_NOMEM, "no memory for the environment");
-    for (int i = 0; e->file[i] && !library; i++)
-        library = dlopen(e->file[i], RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(e->file, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return dt_fail(DT_UNSUPPORTED, "engine %s: %s: install %s, or take --engine own",
                        e->name, dlerror(), e->package);
     if (!e->open(library, e->text))
         return dt_fail(DT_UNSUPPORTED, "engine %s: %s lacks a function: take another version",
-                       e->name, e->file[0]);
+                       e->name, e->file);
     return DT_OK;
 }
 
