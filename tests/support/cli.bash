@@ -68,9 +68,9 @@ complain() {
     sed 's/^/  | /' "$tmp/stderr" | head -n 20
 }
 
-# What may stand in stderr beside the one message: warnings, and what is said of data and
-# checkpoints.
-beside='^(dtrain: warning: |  [a-z_]+: the checkpoint has |dtrain: the last checkpoint |dtrain: no checkpoint was saved |CIFAR-10: |resumed from |the newest state of )'
+# What may stand in stderr beside the one message: warnings, what is said of data and
+# checkpoints, and what the watch says of a rank on a busy machine.
+beside='^(dtrain: warning: |dtrain: rank [0-9]+ (goes on|\(host [^ ]+, pid [0-9]+\) is in .* for [0-9.]+ s)|  [a-z_]+: the checkpoint has |dtrain: the last checkpoint |dtrain: no checkpoint was saved |CIFAR-10: |resumed from |the newest state of )'
 
 # without_mpirun: the lines of stderr, without mpirun's words between its rulers, without blank lines
 without_mpirun() {
