@@ -88,7 +88,7 @@ static dt_tile_backend library_backend = {
 /* ---- Libraries ------------------------------------------------------------------------------- */
 
 /* What is preloaded comes first. */
-static void *find(void *library, const char *name)
+static inline void *find(void *library, const char *name)
 {
     void *preloaded = dlsym(dlopen(NULL, RTLD_NOW), name);
     return preloaded ? preloaded : dlsym(library, name);
