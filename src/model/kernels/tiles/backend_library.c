@@ -90,7 +90,8 @@ static dt_tile_backend library_backend = {
 /* What is preloaded comes first. */
 static inline void *find(void *library, const char *name)
 {
-    void *preloaded = dlsym(dlopen(NULL, RTLD_NOW), name);
+    void *preloaded = dlsym(RTLD_DEFAULT, name);
+
     return preloaded ? preloaded : dlsym(library, name);
 }
 
