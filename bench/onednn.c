@@ -98,7 +98,7 @@ static dt_status time_pass(const char *layer, const dt_conv *c, dt_pass pass, do
 {
     double seconds[2][MOST_TURNS], ratio[MOST_TURNS];
     onednn_pass theirs = {.operands = 0};
-    ours own = {NULL};
+    ours own = {.tiles = NULL};
     dt_status st;
 
     DT_GO(st, ours_open(&own, c, pass), out);

@@ -1,11 +1,10 @@
 /* cpu.c - which of the instruction sets of DT_ISA_LIST may be used: what the CPU has,
- * what the kernel saves and permits, and what the user leaves. The C library knows the
- * first two (its manual: X86); bits: Intel SDM, volume 2 (CPUID); permission for tiles:
- * the kernel's Documentation/arch/x86/xstate.rst. */
+ * what the kernel saves and permits, and what the user leaves. Bits: Intel SDM, volume 2 (CPUID)
+ * and volume 1 (XCR0); permission for tiles: the kernel's Documentation/arch/x86/xstate.rst. */
 #include "base.h"
 #include <stdlib.h>
 #if defined(__x86_64__)
-#include <sys/platform/x86.h>
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -20,33 +19,41 @@ static struct {
 enum { EAX, EBX, ECX, EDX };
 #define BIT(n) (1u << (n))
 
-/* In the order of dt_isa, so the first unmet need ends the search. AVX and FMA; AVX2;
- * AVX512 F, DQ, BW, VL; AVX512_BF16; AMX-BF16, AMX-TILE. */
+/* What XCR0 says of AVX's registers, and of AVX-512's. */
+enum { YMM_SAVED = 0x6, ZMM_SAVED = 0xe6 };
+
+/* In the order of dt_isa, so the first unmet need ends the search. AVX, OSXSAVE and FMA;
+ * AVX2; AVX512 F, DQ, BW, VL; AVX512_BF16; AMX-BF16, AMX-TILE. */
 static const struct {
     dt_isa isa;
-    unsigned leaf, reg, bits;
+    unsigned leaf, sub, reg, bits, saved;
 } isa_needs[] = {
-    {DT_ISA_AVX2, CPUID_INDEX_1, ECX, BIT(28) | BIT(12)},
-    {DT_ISA_AVX2, CPUID_INDEX_7, EBX, BIT(5)},
-    {DT_ISA_AVX512, CPUID_INDEX_7, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31)},
-    {DT_ISA_AVX512_BF16, CPUID_INDEX_7_ECX_1, EAX, BIT(5)},
-    {DT_ISA_AMX, CPUID_INDEX_7, EDX, BIT(22) | BIT(24)},
+    {DT_ISA_AVX2, 1, 0, ECX, BIT(28) | BIT(27) | BIT(12), YMM_SAVED},
+    {DT_ISA_AVX2, 7, 0, EBX, BIT(5), YMM_SAVED},
+    {DT_ISA_AVX512, 7, 0, EBX, BIT(16) | BIT(17) | BIT(30) | BIT(31), ZMM_SAVED},
+    {DT_ISA_AVX512_BF16, 7, 1, EAX, BIT(5), ZMM_SAVED},
+    {DT_ISA_AMX, 7, 0, EDX, BIT(22) | BIT(24), ZMM_SAVED},
 };
 
-/* Active: the CPU has it, and the kernel saves its registers. Linux gives the 8 KiB of tile
- * registers only to processes that ask. */
+/* The CPU has it, and the kernel saves its registers, which XGETBV says where there is OSXSAVE.
+ * Linux gives the 8 KiB of tile registers only to processes that ask. */
 static dt_isa isa_detect(void)
 {
-    const long arch_req_xcomp_perm = 0x1023, xtiledata = 18;
-
     for (size_t i = 0; i < DT_COUNT_OF(isa_needs); i++) {
-        const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(isa_needs[i].leaf);
-        const unsigned active = leaf->active_array[isa_needs[i].reg], bits = isa_needs[i].bits;
-        if ((active & bits) != bits)
+        const unsigned bits = isa_needs[i].bits, registers = isa_needs[i].saved;
+        unsigned word[4] = {0}, saved = 0, high;
+        __get_cpuid_count(isa_needs[i].leaf, isa_needs[i].sub, word, word + 1, word + 2, word + 3);
+        if ((word[isa_needs[i].reg] & bits) == bits)
+            __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+        if ((saved & registers) != registers)
             return (dt_isa)(isa_needs[i].isa - 1);
     }
-    return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xtiledata) == 0 ? DT_ISA_AMX
-                                                                        : DT_ISA_AVX512_BF16;
+#ifndef DT_NO_AMX
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    if (syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0)
+        return DT_ISA_AMX;
+#endif
+    return DT_ISA_AVX512_BF16;
 }
 #else
 static dt_isa isa_detect(void)

@@ -2,11 +2,13 @@
 #include "decoder.h"
 #include "data.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -88,8 +90,23 @@ bool dt_decoder_asked(int argc, char **argv)
     return argc == 2 && strcmp(argv[1], decoder_word) == 0;
 }
 
+/* The caller's files that a library opened without O_CLOEXEC. */
+static void decoder_forget_files(void)
+{
+    DIR *open = opendir("/proc/self/fd");
+
+    for (const struct dirent *e; open && (e = readdir(open));) {
+        const int fd = (int)strtol(e->d_name, NULL, 10);
+        if (fd > STDERR_FILENO && fd != dirfd(open))
+            close(fd);
+    }
+    if (open)
+        closedir(open);
+}
+
 int dt_decoder_serve(void)
 {
+    decoder_forget_files();
     prctl(PR_SET_NAME, "dtrain-images", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (dt_pixels_open() != DT_OK)
@@ -104,9 +121,8 @@ int dt_decoder_serve(void)
 
 /* ---- Its caller --------------------------------------------------------------------- */
 
-/* Start this program with the socket as standard input, and no other file open but standard output
- * and error. Signals that a terminal or mpirun sends to all processes are blocked: the caller obeys
- * them. */
+/* Start this program with the socket as standard input. Signals that a terminal or mpirun sends to
+ * all processes are blocked: the caller obeys them. */
 static int decoder_spawn(dt_decoder *d, int socket)
 {
     static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -123,7 +139,6 @@ static int decoder_spawn(dt_decoder *d, int socket)
     posix_spawnattr_setflags(&about, POSIX_SPAWN_SETSIGMASK);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, socket, 0);
-    posix_spawn_file_actions_addclosefrom_np(&files, 3);
     const int error = posix_spawn(&d->pid, "/proc/self/exe", &files, &about, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&about);

@@ -6,10 +6,10 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,10 +117,11 @@ void dt_child_bound(pid_t child)
 {
     enum { MOST_FILES = 8192 };
     const unsigned patience_ms = 1000 * DT_PATIENCE_S;
-    const int process = pidfd_open(child, 0);
+    enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* everywhere; glibc has them from 2.36 on */
+    const int process = (int)syscall(PIDFD_OPEN, child, 0);
 
     for (int i = 0, fd; process >= 0 && i < MOST_FILES; i++)
-        if ((fd = pidfd_getfd(process, i, 0)) >= 0) {
+        if ((fd = (int)syscall(PIDFD_GETFD, process, i, 0)) >= 0) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
             close(fd);
         }
@@ -131,9 +132,22 @@ void dt_child_bound(pid_t child)
 /* ---- Signals --------------------------------------------------------------------------------- */
 
 /* By handlers, not blocked: libraries have threads of their own, which do not block them. */
-static const int run_signals[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU,
-                                  SIGTERM, SIGINT, SIGTSTP, SIGCHLD};
+#define ROW(name) {SIG##name, #name}
+static const struct {
+    int number;
+    const char *name;
+} run_signals[] = {ROW(HUP),  ROW(USR1), ROW(USR2), ROW(XCPU),
+                   ROW(TERM), ROW(INT),  ROW(TSTP), ROW(CHLD)};
 static int signal_pipe[2];
+
+const char *dt_signals_word(int number)
+{
+    size_t i = 0;
+
+    while (i < DT_COUNT_OF(run_signals) - 1 && run_signals[i].number != number)
+        i++;
+    return run_signals[i].name;
+}
 
 static void note_signal(int number)
 {
@@ -155,7 +169,7 @@ dt_status dt_signals_open(int *fd)
     signal(SIGPIPE, SIG_IGN);
     const bool nohup = signal(SIGHUP, SIG_IGN) == SIG_IGN;
     for (size_t i = nohup; i < DT_COUNT_OF(run_signals); i++)
-        (void)sigaction(run_signals[i], &action, NULL);
+        (void)sigaction(run_signals[i].number, &action, NULL);
     return DT_OK;
 }
 
@@ -178,5 +192,5 @@ dt_status dt_signals_stopped(int fd)
     return number == 0
                ? DT_OK
                : dt_fail(DT_PREEMPTED, "stopped by SIG%s before all hosts had come: start it again",
-                         sigabbrev_np(number));
+                         dt_signals_word(number));
 }

@@ -160,7 +160,7 @@ static void pass_signal(dt_first *f, int number)
         f->signal_s = now;
         dt_note("dtrain: SIG%s: the ranks finish their step and write a checkpoint; a second "
                 "INT or TERM ends them at once",
-                sigabbrev_np(number));
+                dt_signals_word(number));
         kill(f->mpirun, SIGUSR1);
     }
 }
@@ -348,7 +348,7 @@ static void pass_line(dt_first *f)
         return;
     const char *by = f->asked ? strstr(f->held, by_usr1) : NULL; /* this process was told, say: */
     if (by)
-        dprintf(STDERR_FILENO, "dtrain: stopped by SIG%s%s", sigabbrev_np(f->asked),
+        dprintf(STDERR_FILENO, "dtrain: stopped by SIG%s%s", dt_signals_word(f->asked),
                 by + strlen(by_usr1));
     f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
     const bool shown = !is_repeated(f, block);
@@ -398,7 +398,7 @@ static int end_code(dt_first *f, int code)
     if (!f->said)
         dt_note("dtrain: stopped by SIG%s before the run was set up: nothing to save yet; start it "
                 "again",
-                sigabbrev_np(f->asked));
+                dt_signals_word(f->asked));
     return dt_status_exit_code(DT_PREEMPTED);
 }
 

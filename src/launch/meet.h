@@ -130,6 +130,7 @@ json_t *dt_agent_request(int argc, char **argv);
 dt_status dt_signals_open(int *fd) DT_MUST_CHECK;
 /* The next signal that is for the run; 0: there is none. */
 int dt_signals_next(int fd);
+const char *dt_signals_word(int number); /* of one of them: "INT" */
 /* DT_PREEMPTED: a signal has come before the run began; TSTP stops this process. */
 dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 

@@ -56,7 +56,7 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
     else
         used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d in %d portions\n", heading,
                                 IN_PIECES, m->portions);
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++) { /* at most 128 characters each */
             const dt_written *w = &m->file[i][k];
             if (w->bytes == 0)
@@ -100,7 +100,7 @@ static bool parse_files(const char *at, dt_manifest *m)
 {
     char name[DT_PORTION_NAME + 32];
 
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++) {
             dt_checkpoint_file_path(i, m->portions, k, name);
             const int used = parse_line(at, name, &m->file[i][k]);
@@ -195,7 +195,7 @@ static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, in
 
 static dt_status check_sizes(const dt_checkpoint *c)
 {
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(&c->manifest, i); k++)
             DT_TRY(check_size(c, i, k));
     return DT_OK;

@@ -164,7 +164,7 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
 
     if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0)
         return save_error(in->path, "syncing metrics.jsonl");
-    for (int i = 0; i < DT_CHECKPOINT_FILES; i++) {
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};
         if ((p->rank > 0 && !dt_checkpoint_file_numbers(i)) ||
             (i == DT_CHECKPOINT_TRAINED && !s->trained.net))

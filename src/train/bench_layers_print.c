@@ -131,7 +131,8 @@ void dt_bench_layers_compare(const dt_bench_layers *l, const char *const *name, 
 {
     printf("\n%4s  %-18s %-22s %-8s", "step", "ms of a step", "name", "pass");
     for (size_t e = 0; e < count; e++)
-        printf(l[e].passes ? " %9s" : "", name[e]);
+        if (l[e].passes)
+            printf(" %9s", name[e]);
     puts("  fastest");
     for (size_t i = 0; i < l[0].passes; i++) {
         const dt_bench_pass *p = &l[0].pass[i];

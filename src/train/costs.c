@@ -109,7 +109,7 @@ static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_node
 {
     const bool cut = c->parts > 1;
     const double start = dt_seconds();
-    double least = INFINITY;
+    double least = HUGE_VAL;
     dt_step_result result;
 
     for (int try = 0; try <= TRIES && (try < 2 || dt_seconds() - start < ENOUGH_S); try++) {
@@ -221,7 +221,7 @@ static dt_status try_gradients(dt_run *r, int64_t images, double *waited)
     dt_run t;
     dt_status st = DT_OK;
 
-    *waited = INFINITY;
+    *waited = HUGE_VAL;
     DT_TRY(dt_run_try(&t, r->comm, &o, 1, r->net->spec.classes));
     for (int try = 0; st == DT_OK && try <= TRIES; try++) {
         dt_record_restart();

@@ -91,8 +91,8 @@ struct dt_watch {
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
-    sem_t wake, due; /* the monitor's, to stop; the writer's, to write or stop */
-    _Atomic bool stop;
+    sem_t due;        /* the writer is to write or stop */
+    _Atomic int stop; /* a futex of the monitor's */
 };
 
 /* ---- Other nodes (channel.c) ----------------------------------------------------------------- */

@@ -3,9 +3,11 @@
 #include "monitor.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -214,13 +216,13 @@ static void act(dt_watch *w, int64_t now)
 
 enum { PAUSE_MS = 1000 }; /* what the tick itself may be late before everything was stopped */
 
-/* Whether the tick came: else it is time to stop. */
+/* Whether the tick came: else it is time to stop. A semaphore's time is the wall clock's, which
+ * may be set, in the C library before 2.30. */
 static bool next_tick(dt_watch *w)
 {
-    const int64_t until = dt_place_clock() + DT_TICK_MS * 1000000L;
+    const struct timespec tick = {DT_TICK_MS / 1000, DT_TICK_MS % 1000 * 1000000L};
 
-    sem_clockwait(&w->wake, CLOCK_MONOTONIC,
-                  &(struct timespec){until / 1000000000, until % 1000000000});
+    syscall(SYS_futex, &w->stop, FUTEX_WAIT_PRIVATE, 0, &tick, NULL, 0);
     return !w->stop;
 }
 
@@ -273,7 +275,6 @@ static dt_status threads_start(dt_watch *w)
 /* This rank's own part of what all know of each other. */
 static dt_status take(dt_watch *w, dt_comm *c)
 {
-    sem_init(&w->wake, 0, 0);
     sem_init(&w->due, 0, 0);
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
@@ -304,8 +305,8 @@ void dt_watch_close(dt_watch *w, int code)
     if (!w)
         return;
     const bool ran = w->threads > 0;
-    w->stop = true;
-    sem_post(&w->wake);
+    w->stop = 1;
+    syscall(SYS_futex, &w->stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     sem_post(&w->due);
     while (w->threads > 0)
         pthread_join(w->thread[--w->threads], NULL);

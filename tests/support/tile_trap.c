@@ -6,12 +6,10 @@
  * than backend_plain.c's through doubles, so that each is the other's oracle. */
 #if defined(__x86_64__)
 #include "base/base.h"
-#include <dlfcn.h>
+#include <cpuid.h>
 #include <immintrin.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <sys/platform/x86.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -236,64 +234,30 @@ static void trap(int signal, siginfo_t *info, void *context)
         sigaction(SIGILL, &before, NULL);
 }
 
-/* The C library's functions of the same names. */
-static const struct cpuid_feature *(*real_leaf)(unsigned);
-static long (*real_syscall)(long, ...);
-static bool native; /* the CPU has AMX, and the kernel lets this process use it */
+/* The program's own (src/base/cpu.c); nothing in a shell or in mpirun, which are preloaded, too. */
+__attribute__((weak)) dt_isa dt_isa_current(void);
+__attribute__((weak)) void dt_isa_imagine(dt_isa isa);
 
-enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-static const unsigned amx_bits = 1u << 22 | 1u << 24; /* BF16, TILE: leaf 7, edx */
-
-static void find(void *function, const char *name)
+/* The CPU has AMX, and the kernel lets this process use it. */
+static bool is_native(void)
 {
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(function, &found, sizeof found);
-}
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const unsigned bits = 1u << 22 | 1u << 24; /* BF16, TILE: leaf 7, edx */
+    unsigned word[4] = {0};
 
-static void trap_open(void)
-{
-    if (real_leaf)
-        return;
-    find(&real_syscall, "syscall");
-    find(&real_leaf, "__x86_get_cpuid_feature_leaf");
-    native = (real_leaf(CPUID_INDEX_7)->active_array[3] & amx_bits) == amx_bits &&
-             real_syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    __get_cpuid_count(7, 0, word, word + 1, word + 2, word + 3);
+    return (word[3] & bits) == bits &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
 __attribute__((constructor)) void tile_trap_arm(void)
 {
     const struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
-    trap_open();
-    if (!native)
-        sigaction(SIGILL, &action, &before);
-}
-
-/* Of the C library, asked by src/base/cpu.c. */
-const struct cpuid_feature *__x86_get_cpuid_feature_leaf(unsigned leaf)
-{
-    static struct cpuid_feature seven;
-
-    trap_open(); /* another library's constructor may be earlier */
-    if (native || leaf != CPUID_INDEX_7)
-        return real_leaf(leaf);
-    seven = *real_leaf(leaf);
-    seven.cpuid_array[3] |= amx_bits, seven.active_array[3] |= amx_bits;
-    return &seven;
-}
-
-long syscall(long number, ...)
-{
-    long a[6];
-    va_list rest;
-
-    trap_open();
-    va_start(rest, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(rest, long);
-    va_end(rest);
-    if (!native && number == SYS_arch_prctl && a[0] == REQUEST_PERMISSION && a[1] == TILE_DATA)
-        return 0;
-    return real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (is_native())
+        return;
+    sigaction(SIGILL, &action, &before);
+    if (dt_isa_imagine && dt_isa_current() == DT_ISA_AVX512_BF16)
+        dt_isa_imagine(DT_ISA_AMX);
 }
 #endif

@@ -126,6 +126,23 @@ static int status_of(pid_t pid, const char *key)
     return value;
 }
 
+/* Nor its caller's files: of a pipe no end that writes stays behind. */
+static void it_has_no_files(void **state)
+{
+    dt_decoder another;
+    char byte;
+    int end[2];
+
+    (void)state;
+    assert_int_equal(pipe(end), 0);
+    assert_ok(dt_decoder_start(&another));
+    close(end[1]);
+    assert_int_equal(fcntl(end[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(end[0], &byte, 1), 0);
+    close(end[0]);
+    dt_decoder_stop(&another);
+}
+
 /* Where the kernel has seccomp's strict mode, a confined process is killed by a call that the mode
  * forbids; elsewhere it cannot open a file. */
 static void it_has_no_rights(void **state)
@@ -159,6 +176,7 @@ int main(int argc, char **argv)
         T(a_decoder_that_dies_costs_a_message),
         T(a_decoder_that_hangs_is_ended),
         T(it_obeys_its_caller_alone),
+        T(it_has_no_files),
         T(it_has_no_rights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void zeros_have_an_order(void **state)
     PAIR(fp32, MIN, float, -0.0f, 0.0f, -0.0f);
     PAIR(fp32, MAX, float, 0.0f, -0.0f, 0.0f);
     PAIR(fp64, MAX, double, -0.0, 0.0, 0.0);
-    PAIR(fp64, MIN, double, -INFINITY, 1, -INFINITY);
+    PAIR(fp64, MIN, double, -HUGE_VAL, 1, -HUGE_VAL);
 }
 
 /* At each place of vectors, and of what vectors leave. */

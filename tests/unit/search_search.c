@@ -74,7 +74,7 @@ static void make(graph *g, int parts, int layers)
 static double by_trial(const graph *g)
 {
     bool cut[DT_SEARCH_NODES] = {false};
-    double least = INFINITY;
+    double least = HUGE_VAL;
 
     for (int set = 0; set < 1 << g->layers; set++) {
         int bit = 0;

@@ -158,7 +158,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     const size_t weights = (size_t)dt_tiles_steps(t) * t->block;
     const int64_t pixels = (int64_t)t->groups * t->out_h * t->out_w;
     int panel = t->out.blocks, columns = t->out_w;
-    double best = INFINITY;
+    double best = HUGE_VAL;
 
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;

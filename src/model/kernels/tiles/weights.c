@@ -151,7 +151,7 @@ static void weights_starts(dt_tiles *t, bool even)
 static double weights_share(dt_tiles *t)
 {
     const int most = DT_MIN(PANEL_BLOCKS, t->out.blocks);
-    double best = INFINITY;
+    double best = HUGE_VAL;
     int panel = most;
     bool even = false;
 
