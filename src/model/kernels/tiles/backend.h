@@ -107,6 +107,9 @@ extern const dt_tile_backend dt_tile_backend_plain, dt_tile_backend_fma_plain;
 #if defined(__x86_64__)
 extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_tile_backend_dot_fma,
     dt_tile_backend_amx, dt_tile_backend_fma, dt_tile_backend_fma_avx2;
+#ifdef DT_NO_AMX /* the compiler cannot make it */
+#define dt_tile_backend_amx dt_tile_backend_avx512
+#endif
 #endif
 
 /* After stores past the caches, before other threads read. */
