@@ -2,7 +2,7 @@
 # each build, not when CMake runs, and the header is written only when the commit is another
 # one: then what includes it is compiled again, else nothing is.
 if(CMAKE_SCRIPT_MODE_FILE)
-    cmake_policy(VERSION 3.25)
+    cmake_policy(VERSION 3.18)
     execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD
         OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     if(NOT commit) # an unpacked archive, or a machine without git

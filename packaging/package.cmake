@@ -3,7 +3,10 @@
 set(CPACK_PACKAGE_CONTACT "the dtrain authors <dtrain@dtrain.invalid>" CACHE STRING "a package's maintainer")
 install(TARGETS dtrain DESTINATION bin)
 install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/packaging/make-files\" \"$<TARGET_FILE:dtrain>\"
-    \"${CMAKE_BINARY_DIR}/made\" \"${CPACK_PACKAGE_CONTACT}\" COMMAND_ERROR_IS_FATAL ANY)")
+    \"${CMAKE_BINARY_DIR}/made\" \"${CPACK_PACKAGE_CONTACT}\" RESULT_VARIABLE failed)
+    if(failed)
+        message(FATAL_ERROR \"packaging/make-files has failed: \${failed}\")
+    endif()")
 install(DIRECTORY ${CMAKE_BINARY_DIR}/made/ DESTINATION . USE_SOURCE_PERMISSIONS)
 
 # The library, for programs that ask pkg-config or CMake for it. Both find it from where they lie.

@@ -72,6 +72,22 @@ dt_count() {
     fi
 }
 
+# dt_settings PRESET: what CMakePresets.json sets in it, for any CMake: those before 3.21 do not
+# read the file. A preset begins with its name.
+dt_settings() {
+    awk -v preset="$1" '
+        /"configurePresets"/ { presets = 1 }
+        /"buildPresets"/ { presets = 0 }
+        match($0, /"name": "[a-z]+"/) { name = substr($0, RSTART + 9, RLENGTH - 10) }
+        presets && (name == preset || name == "base") {
+            while (match($0, /"[A-Z_]+": "[A-Za-z]+"/)) {
+                split(substr($0, RSTART, RLENGTH), word, "\"")
+                print "-D" word[2] "=" word[4]
+                $0 = substr($0, RSTART + RLENGTH)
+            }
+        }' CMakePresets.json
+}
+
 # dt_build PRESET [program]: configure and build, quiet unless it fails; "program": without
 # the tests, and without what they need.
 dt_build() {
@@ -79,7 +95,9 @@ dt_build() {
     [ "${2:-}" != program ] || tests=OFF
     log=$(mktemp)
     echo "building preset $1 ..."
-    if ! { cmake --preset "$1" -D BUILD_TESTING=$tests && cmake --build --preset "$1"; } 2>&1 | dt_count "$log"; then
+    # shellcheck disable=SC2046
+    if ! { cmake -S . -B "build/$1" -G Ninja $(dt_settings "$1") -D BUILD_TESTING=$tests &&
+        cmake --build "build/$1"; } 2>&1 | dt_count "$log"; then
         tail -n 40 "$log" >&2
         rm -f "$log"
         echo "the build of preset '$1' failed" >&2

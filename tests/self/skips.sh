@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 cat >"$dir/CTestTestfile.cmake" <<'END_OF_TESTS'
 add_test(good true)
 add_test(part sh -c "echo; echo 'SKIPPED: bf16: it is <not> here'; echo 'SKIPPED: bf16: it is <not> here'; echo on")
-add_test(whole sh -c "echo SKIPPED: no rights; exit 99")
+add_test(whole sh -c "printf 'SKIPPED: no rights'; exit 99") # and no end of a line
 add_test(silent sh -c "exit 99")
 set_tests_properties(whole silent PROPERTIES SKIP_RETURN_CODE 99)
 add_test(off false)
