@@ -3,11 +3,80 @@
 
 export LC_ALL=C # numbers have a point, in awk, printf and sort, whatever the user's language has
 
-# Debian's and Ubuntu's names, the same in Debian 12 and 13. What only these ask for comes with
+# How packages are asked for, how their lists are fetched, where nothing does that by itself, and
+# how packages are installed: the first manager that is here. What these columns name beside apt's is
+# untried (docs/platforms.md).
+DT_MANAGERS='
+apt|dpkg-query -W -f=${Status}|apt-get update -qq|apt-get install -y -qq --no-install-recommends
+dnf|rpm -q --whatprovides --qf=ok||dnf install -y -q --setopt=install_weak_deps=False
+zypper|rpm -q --whatprovides --qf=ok||zypper -n -q install --no-recommends
+pacman|pacman -Qi||pacman -S -q --needed --noconfirm'
+
+# Packages by manager. "build": the program; "openmpi", "mpich": the MPI, which DT_MPI names; "deb":
+# packaging/deb; "test": the suite. "=": as for apt; "-": none, or it comes with another; commas
+# join several. Debian 11, 12 and 13 and Ubuntu have the same. What only apt's ask for comes with
 # them: perl and ssh with Open MPI, procps with cmake.
-DT_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libstb-dev libyaml-dev libjansson-dev libxxhash-dev libhwloc-dev libssl-dev libopenblas-dev libdnnl-dev"
-DT_DEB_PACKAGES="dpkg-dev file git" # what packaging/deb needs beside them
-DT_TEST_PACKAGES="abigail-tools environment-modules g++ groff-base zsh libcmocka-dev git gnuplot-nox iproute2 nftables procps perl python3 slurmctld slurmd slurm-client munge"
+DT_PACKAGES='
+what    apt                         dnf                  zypper                 pacman
+build   gcc                         =                    =                      =
+build   libc6-dev                   glibc-devel          glibc-devel            -
+build   cmake                       =                    =                      =
+build   ninja-build                 =                    ninja                  ninja
+build   pkg-config                  pkgconf-pkg-config   =                      pkgconf
+build   libstb-dev                  stb_image-devel      stb-devel              stb
+build   libyaml-dev                 libyaml-devel        libyaml-devel          libyaml
+build   libjansson-dev              jansson-devel        libjansson-devel       jansson
+build   libxxhash-dev               xxhash-devel         xxhash-devel           xxhash
+build   libhwloc-dev                hwloc-devel          hwloc-devel            hwloc
+build   libssl-dev                  openssl-devel        libopenssl-devel       openssl
+build   libopenblas-dev             openblas-devel       libopenblas_pthreads-devel,openblas-common-devel  openblas
+build   libdnnl-dev                 onednn-devel         onednn-devel           onednn
+openmpi openmpi-bin,libopenmpi-dev  openmpi-devel        openmpi4-devel         openmpi
+mpich   mpich,libmpich-dev          mpich-devel          mpich-devel            mpich
+deb     dpkg-dev,file,git           -                    -                      -
+test    abigail-tools               libabigail           libabigail-tools       -
+test    environment-modules         =                    =                      -
+test    g++                         gcc-c++              gcc-c++                -
+test    groff-base                  =                    groff                  groff
+test    zsh                         =                    =                      =
+test    libcmocka-dev               libcmocka-devel      libcmocka-devel        cmocka
+test    git                         =                    =                      =
+test    gnuplot-nox                 gnuplot-minimal      gnuplot                gnuplot
+test    iproute2                    iproute              =                      =
+test    nftables                    =                    =                      =
+test    procps                      procps-ng            =                      procps-ng
+test    perl                        =                    =                      =
+test    python3                     =                    =                      python
+test    slurmctld                   slurm-slurmctld      slurm                  -
+test    slurmd                      slurm-slurmd         slurm-node             -
+test    slurm-client                slurm                -                      -
+test    munge                       =                    =                      -'
+
+# The row of the manager that is here; where there is none, names are apt's.
+while IFS='|' read -r dt_manager dt_ask dt_fetch dt_add; do
+    [ -z "$dt_add" ] || ! command -v "${dt_add%% *}" >/dev/null || break
+done <<<"$DT_MANAGERS"
+[ -n "$dt_manager" ] || dt_manager=apt dt_ask=false
+
+# dt_packages WHAT...: their names here
+dt_packages() {
+    local what apt dnf zypper pacman name
+    # shellcheck disable=SC2034
+    while read -r what apt dnf zypper pacman; do
+        [[ " $* " = *" ${what:-none} "* ]] || continue
+        name=${!dt_manager}
+        [ "$name" != = ] || name=$apt
+        [ "$name" = - ] || printf '%s ' "${name//,/ }"
+    done <<<"$DT_PACKAGES"
+}
+DT_BUILD_PACKAGES=$(dt_packages build "${DT_MPI:-openmpi}")
+DT_DEB_PACKAGES=$(dt_packages deb)
+DT_TEST_PACKAGES=$(dt_packages test)
+
+# Fedora and SUSE have each MPI in a folder of its own, which their modules put into PATH.
+command -v mpirun >/dev/null || for dt_folder in /usr/lib64/{,mpi/gcc/}"${DT_MPI:-openmpi}"*/bin; do
+    [ ! -x "$dt_folder/mpirun" ] || PATH+=:$dt_folder
+done
 
 # Open MPI refuses root, and more ranks than cores; containers have both. Two launchers, two
 # sets of names: orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 reads PRTE_MCA.
@@ -32,7 +101,7 @@ export OMPI_MCA_btl_tcp_disable_family="${OMPI_MCA_btl_tcp_disable_family:-6}"
 dt_missing() {
     local p
     for p in "$@"; do
-        dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$p"
+        $dt_ask "$p" 2>/dev/null | grep -qE 'ok installed|^ok|^Name' || printf '%s ' "$p"
     done
 }
 
@@ -41,8 +110,8 @@ dt_missing() {
 dt_install() {
     local mode=$1 missing root=""
     shift
-    command -v dpkg-query >/dev/null || {
-        echo "no dpkg here: install what corresponds to these packages of Debian: $*" >&2
+    [ -n "$dt_add" ] || {
+        echo "no apt, dnf, zypper or pacman here: install what corresponds to these packages of Debian: $*" >&2
         return 0
     }
     missing=$(dt_missing "$@")
@@ -52,12 +121,12 @@ dt_install() {
     [ "$(id -u)" = 0 ] || root=sudo
     [ -z "$root" ] || command -v sudo >/dev/null || {
         echo "you are not root, and there is no sudo: an administrator has to run" >&2
-        echo "  apt-get update && apt-get install -y --no-install-recommends $missing" >&2
+        echo "  ${dt_fetch:+$dt_fetch && }$dt_add $missing" >&2
         return 71
     }
-    $root apt-get update -qq || echo "apt-get update failed: trying with the lists at hand" >&2
+    [ -z "$dt_fetch" ] || $root $dt_fetch || echo "$dt_fetch failed: trying with the lists at hand" >&2
     # shellcheck disable=SC2086
-    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null || {
+    $root env DEBIAN_FRONTEND=noninteractive $dt_add $missing >/dev/null || {
         echo "could not install: $missing" >&2
         return 71
     }
