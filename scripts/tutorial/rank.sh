@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One rank of run.sh and run_cluster.sh, with its folder: what mpirun starts.   usage: rank.sh PROGRAM [OPTION...]
-# RANK_STARTS: each server's first rank, in order; what Open MPI calls the local rank differs by version
-export RANK_ID=$OMPI_COMM_WORLD_RANK
+# RANK_STARTS: each server's first rank, in order; what launchers call the local rank differs
+export RANK_ID=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 for start in $RANK_STARTS; do
     [ "$start" -gt "$RANK_ID" ] || export DEVICE_ID=$((RANK_ID - start))
 done

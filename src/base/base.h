@@ -5,6 +5,7 @@
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
+#include "launcher.h"
 #include "place.h"
 #include <limits.h>
 #include <pthread.h>

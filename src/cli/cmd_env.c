@@ -52,10 +52,11 @@ static void env_text(json_t *j)
             printf("%-20s %.0f MiB\n", name, json_real_value(value));
     const int ranks = (int)json_integer_value(json_object_get(j, "ranks_on_node"));
     const int cores = (int)json_integer_value(json_object_get(j, "cores_allowed"));
+    const char *yields = dt_launcher_of(dt_comm_version())->yields;
     if (ranks > cores)
         printf("\n%d ranks share %d cores: the results are the same, but waiting\n"
-               "ranks take time from working ones; set OMPI_MCA_mpi_yield_when_idle=1\n",
-               ranks, cores);
+               "ranks take time from working ones%s%s\n",
+               ranks, cores, yields ? "; set " : "", yields ? yields : "");
 }
 
 dt_status dt_env(dt_comm *c, const dt_options *o)

@@ -39,7 +39,8 @@ static dt_status run_help(dt_comm *c, const dt_settings *s)
 
 static dt_status run_launch(int argc, char **argv, int *code)
 {
-    return dt_launch(argc, argv, dt_arguments_check, dt_comm_has_peers(), code);
+    return dt_launch(argc, argv, dt_launcher_of(dt_comm_version()), dt_arguments_check,
+                     dt_comm_has_peers(), code);
 }
 
 static dt_status print_version(dt_comm *c, const dt_options *o)

@@ -133,15 +133,16 @@ static bool main_has(char **argv, const char *option)
  * other words: mpirun would wait for ever if this one ended without MPI (Open MPI 4.1.4). */
 static bool main_is_rank(void)
 {
+    const dt_launcher *by = dt_launcher_mpirun();
     char path[64], parent[32] = "";
 
     snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
-    FILE *f = getenv("OMPI_COMM_WORLD_SIZE") ? fopen(path, "r") : NULL;
+    FILE *f = by ? fopen(path, "r") : NULL;
     if (f && fscanf(f, "%31s", parent) != 1)
         parent[0] = '\0';
     if (f)
         fclose(f);
-    return dt_words_have(" mpirun orterun orted prterun prted", parent);
+    return by && dt_words_have(by->parents, parent);
 }
 
 int main(int argc, char **argv)

@@ -110,7 +110,7 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
     struct iovec own = {.iov_base = &own, .iov_len = 1};
 
     *c = NULL;
-    if (dt_comm_launched() || getenv("OMPI_COMM_WORLD_SIZE")) /* mpirun's only rank, too */
+    if (dt_comm_launched() || dt_launcher_mpirun()) /* mpirun's only rank, too */
         follow_launcher();
     if (!dt_comm_launched())
         return dt_comm_open(c, argc, argv);
@@ -118,10 +118,11 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
      * in a container's 64 MB. The old size is enough, unless somebody chose. */
     if (!getenv("OMPI_MCA_btl_vader_segment_size")) /* the older name of the same */
         setenv("OMPI_MCA_btl_sm_segment_size", "4194304", 0);
-    /* Where containers forbid it, or an emulator lacks it, Open MPI tries and fails each time. */
+    /* Where containers forbid it, or an emulator lacks it, MPI tries and fails each time. */
     if (process_vm_readv(getpid(), &own, 1, &own, 1, 0) < 0) {
         setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
         setenv("OMPI_MCA_smsc", "^cma", 0); /* Open MPI 5 */
+        setenv("UCX_TLS", "^cma", 0);       /* MPICH's UCX, which ends the rank */
     }
     DT_TRY(each_segment(remove_dead, O_RDONLY));
     DT_TRY(dt_comm_open(c, argc, argv));

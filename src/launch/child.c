@@ -84,29 +84,49 @@ bool dt_child_ended(pid_t child, int *code)
     return true;
 }
 
-/* A child that has ended, but for its parent, has an empty environment. */
-bool dt_child_idle(pid_t child, bool *began)
+/* Ranks among the children of process `parent`, and theirs, where a process stands between: each
+ * gets the signal (0: none). A child that has ended, but for its parent, has an empty environment.
+ * Returns how many there are. */
+static int each_rank(pid_t parent, const dt_launcher *by, int number, bool between, bool *ended)
 {
-    static const char rank[] = "OMPI_COMM_WORLD_RANK=";
     static char text[1 << 18];
-    bool live = false, ended = *began;
-    char path[64];
-    int pid;
+    char path[64], sign[64];
+    int pid, live = 0;
 
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)child, (int)child);
+    snprintf(sign, sizeof sign, "%s=", by->sign);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
     FILE *f = fopen(path, "re");
     while (f && fscanf(f, "%9d", &pid) == 1) {
         snprintf(path, sizeof path, "/proc/%d/environ", pid);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
         const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
         close(fd);
-        ended |= n == 0;
-        live |= n > 0 && memmem(text, (size_t)n, rank, sizeof rank - 1);
+        *ended |= n == 0;
+        if (n > 0 && memmem(text, (size_t)n, sign, strlen(sign)))
+            live += kill(pid, number) == 0;
+        else if (between)
+            live += each_rank(pid, by, number, false, ended);
     }
     if (f)
         fclose(f);
+    return live;
+}
+
+bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began)
+{
+    bool ended = *began;
+    const bool live = each_rank(child, by, 0, true, &ended) > 0;
+
     *began |= live;
     return ended && !live;
+}
+
+void dt_child_hold(pid_t child, const dt_launcher *by, bool on)
+{
+    bool ended = false;
+
+    kill(child, on ? SIGTSTP : SIGCONT);
+    (void)each_rank(child, by, on ? SIGSTOP : SIGCONT, true, &ended);
 }
 
 /* Keep-alive, which mpirun sets by itself, finds out only where nothing is under way. Bytes that

@@ -47,6 +47,7 @@ struct dt_first {
     int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
     bool said, whole; /* the ranks have said how to resume; that there is nothing to resume */
     bool spoke;       /* they have said anything */
+    bool stalled;     /* they have ended the run because one stood still */
     double signal_s;  /* when asked or ended was set; 0: not yet */
     size_t held_bytes;
     char held[4096]; /* of mpirun's standard error: the block under way */
@@ -147,12 +148,12 @@ static void pass_signal(dt_first *f, int number)
     const bool again =
         f->signal_s > 0 && (number == SIGINT || number == SIGTERM) && now - f->signal_s >= 1;
 
-    if (number == SIGTSTP) { /* mpirun stops its ranks, but never itself: a shell would wait */
-        kill(f->mpirun, SIGTSTP);
+    if (number == SIGTSTP) { /* mpirun itself never stops: a shell would wait */
+        dt_child_hold(f->mpirun, f->meeting->by, true);
         raise(SIGSTOP);
-        kill(f->mpirun, SIGCONT);
+        dt_child_hold(f->mpirun, f->meeting->by, false);
     } else if (again || (!f->trains && !f->ended)) {
-        kill(f->mpirun, f->ended ? SIGKILL : f->trains ? SIGTERM : number);
+        kill(f->mpirun, f->ended ? SIGKILL : f->trains ? f->meeting->by->ends : number);
         f->ended = number;
         f->signal_s = now;
     } else if (f->trains && !f->asked) {
@@ -331,6 +332,7 @@ static void end_held(dt_first *f, bool shown)
 {
     f->lost_host |= strstr(f->held, lost) != NULL;
     f->whole |= strstr(f->held, "the run is complete all the same") != NULL;
+    f->stalled |= strstr(f->held, "; checkpoints are whole: start it again") != NULL;
     if (shown)
         (void)!write(STDERR_FILENO, f->held, f->held_bytes);
     f->held_bytes = 0;
@@ -382,6 +384,8 @@ static void pass_errors(dt_first *f)
  * that is complete says so. */
 static int end_code(dt_first *f, int code)
 {
+    if (f->meeting->by->bare && code > 1 && code < 32) /* of a rank that it has ended, too */
+        code = f->stalled ? dt_status_exit_code(DT_STALLED) : 128 + code;
     if (f->hangs)
         return dt_status_exit_code(f->said ? DT_PREEMPTED : DT_COMM);
     if (code == 128 + SIGABRT && !f->began) {
@@ -407,7 +411,7 @@ static void end_idle(dt_first *f)
 {
     const double now = dt_seconds();
 
-    if (!dt_child_idle(f->mpirun, &f->began))
+    if (!dt_child_idle(f->mpirun, f->meeting->by, &f->began))
         f->busy_s = now;
     if (now - f->busy_s < IDLE_S)
         return;

@@ -11,6 +11,7 @@ extern char **environ;
 /* ---- The command line, whose options stand between dtrain's own ------------------------------ */
 
 typedef struct launch_words {
+    const dt_launcher *by;
     /* NULL: not given */
     const char *hosts, *hostfile, *rank_table, *interface, *agent, *master, *token, *program;
     /* -1: not given */
@@ -113,11 +114,11 @@ static dt_status read_variables(launch_words *w)
 }
 
 /* argv up to its NULL, whose words that are dtrain's own move together. */
-static dt_status read_words(launch_words *w, char **word)
+static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
 {
     char **rest = word; /* dtrain's words move together */
 
-    *w = (launch_words){.np = -1, .per_host = -1, .nodes = -1, .node = -1, .rest = word};
+    *w = (launch_words){.by = by, .np = -1, .per_host = -1, .nodes = -1, .node = -1, .rest = word};
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char *name = *word + 2;
         const size_t length = strcspn(*word, "=");
@@ -140,10 +141,10 @@ static dt_status read_words(launch_words *w, char **word)
 
 /* ---- Where ranks go -------------------------------------------------------------------------- */
 
-/* mpirun reads it, and understands more than is checked here: a line is a name, which must not look
- * like an option of ssh, and words like slots=2. Lines of many kilobytes crash mpirun 4.1.4, and it
- * does not come back from slots that overflow. */
-static dt_status check_hostfile(const char *path)
+/* A line is a name, which must not look like an option of ssh, and words like slots=2. Open MPI's
+ * mpirun reads it, and understands more than is checked here: lines of many kilobytes crash that of
+ * 4.1.4, and it does not come back from slots that overflow. For others' hosts are added to *h. */
+static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
 {
     enum { LINE = 1024, MOST = 1 << 20 };
     char *text = NULL;
@@ -155,14 +156,19 @@ static dt_status check_hostfile(const char *path)
         const size_t n = strcspn(at, "\n");
         const bool whole = at[n] == '\n' || at + n == text + length; /* no zero byte in it */
         at[n] = '\0';
-        const char *slots = strstr(at, "slots="), *after = slots ? slots + 6 : NULL;
+        const char *name = at + strspn(at, " \t"), *slots = strstr(at, "slots=");
+        const size_t letters = strcspn(name, adds ? " \t:" : " \t"); /* Hydra's own way: a:2 */
+        const char *after = slots ? slots + 6 : name[letters] == ':' ? name + letters + 1 : NULL;
         int64_t count = 1;
-        if (n >= LINE || !whole || at[strspn(at, " \t")] == '-' || *at == '\xef' ||
+        if (n >= LINE || !whole || *name == '-' || *at == '\xef' ||
             strchr(at, '\r') ||
             (after &&
              (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
             st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=1..%d, no CR/BOM",
                          path, number, (int)DT_MOST_SLOTS);
+        if (st == DT_OK && adds && *name && *name != '#' &&
+            dt_hosts_add(h, name, letters, count) != DT_OK)
+            st = dt_fail_place(DT_CONFIG, "%s:%d: ", path, number);
         at += n + 1;
     }
     free(text);
@@ -183,7 +189,7 @@ static dt_status find_hosts(const launch_words *w, dt_hosts *h)
     if (w->per_host > 0)
         return dt_fail(DT_USAGE, "--nproc-per-node is not for --hostfile: write 'NAME slots=N' "
                                  "into the file");
-    return check_hostfile(w->hostfile);
+    return read_hostfile(w->hostfile, !w->by->file, h);
 }
 
 static int cores_here(void)
@@ -196,41 +202,6 @@ static int cores_here(void)
 
 /* ---- mpirun ---------------------------------------------------------------------------------- */
 
-/* What mpirun reads from the environment; what the user has set stays. Open MPI 4's names, then
- * those of PRRTE, the launcher of Open MPI 5. Without "slot" the latter would put all ranks on the
- * first host. A host that is gone is noticed after keepalive_time + probes x intvl = 11 s, sooner
- * than --stall-abort ends its ranks (by default after minutes, or never: 300 s + 9 x 20 s). Where
- * hosts have met, the first one starts all daemons itself, and all at once: an agent lives as long
- * as its daemon, and by default 128 may. */
-typedef enum variable_kind { ALWAYS, INTERFACE, AGENT, MET, KINDS } variable_kind;
-static const struct {
-    variable_kind kind;
-    const char *name, *value; /* value: NULL: the kind's */
-} variables[] = {
-    {ALWAYS, "HOME", "/"}, /* Open MPI 5 does not start without */
-    {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT", "1"},
-    {ALWAYS, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-    {ALWAYS, "OMPI_MCA_rmaps_base_oversubscribe", "1"},
-    {ALWAYS, "OMPI_MCA_hwloc_base_binding_policy", "none"},
-    {ALWAYS, "OMPI_MCA_btl_tcp_disable_family", "6"},
-    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_time", "5"},
-    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_intvl", "2"},
-    {ALWAYS, "OMPI_MCA_oob_tcp_keepalive_probes", "3"},
-    {ALWAYS, "PRTE_MCA_rmaps_default_mapping_policy", "slot:oversubscribe"},
-    {ALWAYS, "PRTE_MCA_hwloc_default_binding_policy", "none"},
-    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_time", "5"},
-    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_intvl", "2"},
-    {ALWAYS, "PRTE_MCA_oob_tcp_keepalive_probes", "3"},
-    {INTERFACE, "OMPI_MCA_oob_tcp_if_include", NULL},
-    {INTERFACE, "OMPI_MCA_btl_tcp_if_include", NULL},
-    {INTERFACE, "PRTE_MCA_prte_if_include", NULL},
-    {AGENT, "OMPI_MCA_plm_rsh_agent", NULL},
-    {AGENT, "PRTE_MCA_plm_ssh_agent", NULL},
-    {MET, "OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
-    {MET, "PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
-    {MET, "OMPI_MCA_plm_rsh_num_concurrent", "4096"},
-    {MET, "PRTE_MCA_plm_ssh_num_concurrent", "4096"},
-};
 _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
 
 /* As a shell reads it. */
@@ -265,29 +236,25 @@ static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
                              : cores_here();
 }
 
-/* After mpirun's words are made. It hands the environment on to this host's ranks, which see by
- * DT_ASKED_VARIABLE whether all have come. It splits the agent's name at blanks, which the path of
- * this program may have. */
+/* After mpirun's words are made; what the user has set stays. It hands the environment on to this
+ * host's ranks, which see by DT_ASKED_VARIABLE whether all have come. It splits the agent's name at
+ * blanks, which the path of this program may have. */
 static void set_variables(const launch_words *w, const dt_hosts *h, bool met)
 {
     char own_agent[64], ranks[24];
-    const char *const of_kind[KINDS] = {[ALWAYS] = "",
-                                        [INTERFACE] = w->interface,
-                                        [AGENT] = met ? own_agent : w->agent,
-                                        [MET] = met ? "" : NULL};
+    const char *const given[DT_WHENS] = {"", w->interface, met ? own_agent : w->agent,
+                                         met ? "" : NULL};
 
     snprintf(own_agent, sizeof own_agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
-    for (size_t i = 0; i < DT_COUNT_OF(variables); i++) {
-        const variable_kind kind = variables[i].kind;
-        const char *name = variables[i].name;
-        const char *value = variables[i].value ? variables[i].value : of_kind[kind];
-        if (!of_kind[kind])
+    for (const dt_launch_variable *v = w->by->variables; v->name; v++) {
+        const char *value = v->value ? v->value : given[v->when];
+        if (!given[v->when])
             continue;
-        if (w->dry_run && !getenv(name)) {
-            printf("%s=", name);
+        if (w->dry_run && !getenv(v->name)) {
+            printf("%s=", v->name);
             print_word(value);
         }
-        (void)setenv(name, value, met && kind >= AGENT);
+        (void)setenv(v->name, value, met && v->when >= DT_AGENT);
     }
     snprintf(ranks, sizeof ranks, "%lld", (long long)count_ranks(w, h));
     unsetenv(DT_ASKED_VARIABLE);
@@ -304,12 +271,12 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
     snprintf(np, sizeof np, "%lld", (long long)ranks);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[DT_MAX(length, 0)] = '\0';
-    bool all = put(line, bytes, NULL, "mpirun") && put(line, bytes, "--host", h->list) &&
-               put(line, bytes, "--hostfile", w->hostfile) &&
+    bool all = put(line, bytes, NULL, "mpirun") && put(line, bytes, w->by->hosts, h->list) &&
+               put(line, bytes, w->by->file, w->by->file ? w->hostfile : NULL) &&
                put(line, bytes, "-np", ranks ? np : NULL);
-    for (char **v = environ; *v; v++)
+    for (char **v = environ; w->by->export && *v; v++)
         if (strncmp(*v, "DTRAIN_", 7) == 0 || strncmp(*v, "OMP_NUM_THREADS=", 16) == 0)
-            all = all && put(line, bytes, "-x", *v);
+            all = all && put(line, bytes, w->by->export, *v);
     all = all && put(line, bytes, NULL, w->program ? w->program : program);
     for (char **word = w->rest; *word; word++)
         all = all && put(line, bytes, NULL, *word);
@@ -358,7 +325,7 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     const bool apart = w->nodes >= 0 || w->node >= 0 || w->master || w->token;
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
-    *m = (dt_meeting){.own.nodes = 1};
+    *m = (dt_meeting){.by = w->by, .own.nodes = 1};
     if (!listed && (apart || w->np < 0)) /* --np N: here, whatever a batch system has set */
         DT_TRY(read_variables(w));
     if (apart && (listed || w->nodes < 1))
@@ -376,6 +343,9 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     if (w->node < 0 || (!w->master && !address))
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0, and --master HOST:PORT, where host 0 waits");
+    if (!w->by->daemons)
+        return dt_fail(DT_UNSUPPORTED, "--nnodes needs Open MPI's daemons, which this MPI has not: "
+                                       "give --hosts, or use the batch system's launcher");
     if (w->master)
         snprintf(m->master, sizeof m->master, "%s", w->master);
     else
@@ -386,8 +356,8 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     return dt_token_read(&m->token, w->token);
 }
 
-dt_status dt_launch(int argc, char **argv, dt_status (*check)(int argc, char **argv, bool *alone),
-                    bool peers, int *code)
+dt_status dt_launch(int argc, char **argv, const dt_launcher *by,
+                    dt_status (*check)(int argc, char **argv, bool *alone), bool peers, int *code)
 {
     launch_words w;
     dt_meeting m;
@@ -398,7 +368,7 @@ dt_status dt_launch(int argc, char **argv, dt_status (*check)(int argc, char **a
         *code = dt_agent(argc - 1, argv + 1);
         return DT_OK;
     }
-    DT_TRY(read_words(&w, argv));
+    DT_TRY(read_words(&w, by, argv));
     if (w.help) {
         print_help();
         return DT_OK;
@@ -412,6 +382,6 @@ dt_status dt_launch(int argc, char **argv, dt_status (*check)(int argc, char **a
                                  "this one would start a run of its own: start one, or give "
                                  "--nnodes");
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
-    DT_TRY(w.dry_run ? DT_OK : dt_child_room());
+    DT_TRY(w.dry_run || !by->daemons ? DT_OK : dt_child_room());
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
 }

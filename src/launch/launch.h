@@ -31,9 +31,10 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path) DT_MUST_CHECK;
 
 /* dtrain launch ARGS; argv[0] is the first of them, argv[-1] is there. It runs mpirun, or, on other
  * hosts than the first, mpirun's daemon, until the run ends; *code is the run's exit code.
+ *   by     whose mpirun it is
  *   check  whether dtrain knows the words that are its own
  *   peers  a launcher has started the same command beside this one */
-dt_status dt_launch(int argc, char **argv,
+dt_status dt_launch(int argc, char **argv, const dt_launcher *by,
                     dt_status (*check)(int argc, char **argv, bool *alone), bool peers,
                     int *code) DT_MUST_CHECK;
 /* dtrain ranktable FILE: check it. */

@@ -93,6 +93,7 @@ json_t *dt_wire_hear(dt_wire *w);
 /* ---- The two kinds of hosts (first.c, join.c) ------------------------------------------------ */
 
 typedef struct dt_meeting {
+    const dt_launcher *by;
     char master[DT_HOST_NAME + 8]; /* HOST:PORT of the first one */
     dt_hello own;
     dt_token token;
@@ -145,7 +146,9 @@ dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
 /* Whether mpirun has had ranks on this host, and none is left. *began: one was seen, by now. */
-bool dt_child_idle(pid_t child, bool *began);
+bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began);
+/* Its ranks stand still, or go on: this host's, and where mpirun does so by TSTP, others'. */
+void dt_child_hold(pid_t child, const dt_launcher *by, bool on);
 /* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);

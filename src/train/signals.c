@@ -74,13 +74,12 @@ static void block(int how)
 
 void dt_signals_catch(void (*leave_by)(const char *line))
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     struct sigaction action = {.sa_flags = SA_RESTART};
     struct rlimit cpu;
+    int64_t rank;
 
-    if (!rank)
-        rank = getenv("PMIX_RANK");
-    follows = rank && strcmp(rank, "0") != 0;
+    (void)dt_comm_launcher(&rank);
+    follows = rank > 0;
     leave_process = leave_by;
     stop_signal = save_asked = deferred = 0;
     block(SIG_BLOCK);

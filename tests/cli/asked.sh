@@ -57,8 +57,8 @@ $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | --np
-WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by OMPI_COMM_WORLD_SIZE
-WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by OMPI
+WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by [A-Z_]+_SIZE
+WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by [A-Z_]+_SIZE
 WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4.* 2 ranks by --np
 WORLD_SIZE=2 RANK_SIZE=8      | DT --np 2 TINY           | 0  | warning: RANK_SIZE=8.* 2 ranks by --np
 $torch                        | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=2 RANK=1
@@ -110,7 +110,7 @@ count=$2 status=0
 shift 2
 while [ "$1" = -x ]; do shift 2; done
 for ((rank = 0; rank < count; rank++)); do
-    env -u OMPI_COMM_WORLD_SIZE PMI_SIZE="$count" PMI_RANK=$rank "$@" || status=$?
+    env -u OMPI_COMM_WORLD_SIZE -u MPI_LOCALRANKID PMI_SIZE="$count" PMI_RANK=$rank "$@" || status=$?
 done
 exit $status
 END

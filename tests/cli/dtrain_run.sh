@@ -93,7 +93,7 @@ done <<'END'
 75 | 1 |                                     | 75 0
 0  | 2 | --restart-preempted                 | 75 0
 0  | 4 | --back-off 0.2 --max-back-off 0.1   | 70 70 70 0
-0  | 5 | --min-ranks 2 --shrink              | -9 71 -9 -9 0
+0  | 5 | --min-ranks 2 --shrink              | -9 71 9 -9 0
 END
 must test "$(cut -d ' ' -f 2 "$tmp/launches" | tr '\n' ' ')" = "4 3 3 2 2 "
 must test "$(grep -c -- "--net vgg11 --out $tmp/out --resume auto --shards 4\$" "$tmp/launches")" = 5
@@ -211,7 +211,7 @@ begin() {
     must soon has_checkpoint "$tmp/run"
     running=$(child "$job")
     mpirun=$(child "$running")
-    read -ra kids <"/proc/$mpirun/task/$mpirun/children"
+    read -ra kids <<<"$(ranks_of "$mpirun" | tr '\n' ' ')"
 }
 # ends CODE: and a run that is complete is the undisturbed one
 ends() {

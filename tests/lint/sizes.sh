@@ -24,7 +24,7 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 39450 src src
+    most 39819 src src
     most 4000 src/store src/store
     most 2850 "src/launch and src/watch" src/launch src/watch
     most 31400 tests tests

@@ -2,6 +2,20 @@
 # hold it, signal it, wait for its end, ask how it ended. cli.bash and hosts.bash have it, too.
 export LC_ALL=C # as in scripts/setup.sh
 
+# whose mpirun it is: openmpi, or hydra, that of MPICH
+launched_by=openmpi
+case $(mpirun --version 2>/dev/null) in *HYDRA*) launched_by=hydra ;; esac
+# The codes of a mpirun that was told to stop, and of one whose rank stands still: Hydra may lose the
+# ranks' code after a signal, and give the signal by which it ends the last of them.
+asked=75 stalled=77
+[ $launched_by = openmpi ] || asked="75|0" stalled="77|9"
+
+# only_openmpi WHAT: whether it is that; else the test says that it leaves this out
+only_openmpi() { [ $launched_by = openmpi ] || ! echo "SKIPPED: $1: of Open MPI's launcher alone"; }
+
+# ranks_of PID: processes of dtrain that mpirun has started, oldest first; Hydra's have one between
+ranks_of() { pgrep -P "$1$(pgrep -P "$1" hydra_pmi | sed 's/^/,/')" -x dtrain | sort -n; }
+
 # take_words ARRAY WORD... -- ...: adds the words before "--" to ARRAY; $taken: how many to shift, "--" too
 take_words() {
     local -n to=$1
@@ -84,7 +98,7 @@ soon() {
 
 # job_ranks: sets $pids to the job's processes of dtrain, oldest first
 job_ranks() {
-    read -ra pids <<<"$(pgrep -P "$job" dtrain | sort -n | tr '\n' ' ')"
+    read -ra pids <<<"$(ranks_of "$job" | tr '\n' ' ')"
     [ ${#pids[@]} -gt 0 ] || pids=("$job")
 }
 
