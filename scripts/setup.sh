@@ -69,12 +69,14 @@ dt_packages() {
         [ "$name" = - ] || printf '%s ' "${name//,/ }"
     done <<<"$DT_PACKAGES"
 }
-DT_BUILD_PACKAGES=$(dt_packages build "${DT_MPI:-openmpi}")
+DT_MPI=${DT_MPI:-openmpi}
+[[ $DT_MPI = @(openmpi|mpich) ]] || { echo "DT_MPI=$DT_MPI: openmpi or mpich" >&2 && return 64; }
+DT_BUILD_PACKAGES=$(dt_packages build "$DT_MPI")
 DT_DEB_PACKAGES=$(dt_packages deb)
 DT_TEST_PACKAGES=$(dt_packages test)
 
 # Fedora and SUSE have each MPI in a folder of its own, which their modules put into PATH.
-command -v mpirun >/dev/null || for dt_folder in /usr/lib64/{,mpi/gcc/}"${DT_MPI:-openmpi}"*/bin; do
+command -v mpirun >/dev/null || for dt_folder in /usr/lib64/{,mpi/gcc/}"$DT_MPI"*/bin; do
     [ ! -x "$dt_folder/mpirun" ] || PATH+=:$dt_folder
 done
 
@@ -161,6 +163,7 @@ dt_settings() {
 # the tests, and without what they need.
 dt_build() {
     local log tests=ON
+    dt_mpi_first
     [ "${2:-}" != program ] || tests=OFF
     log=$(mktemp)
     echo "building preset $1 ..."
@@ -173,4 +176,20 @@ dt_build() {
         return 70
     fi
     rm -f "$log"
+}
+
+# dt_mpi_first: where both MPIs are installed, the programs of DT_MPI's come first in PATH, for CMake
+# too, which forgets what it has found of the other
+dt_mpi_first() {
+    local at name cache
+    command -v mpirun.openmpi >/dev/null && command -v mpirun.mpich >/dev/null || return 0
+    at=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")/build
+    for cache in "$at"/*/CMakeCache.txt; do
+        grep -qs "^MPI_C_COMPILER:.*=$at/mpi-$DT_MPI/mpicc$" "$cache" || rm -f "$cache"
+    done
+    at+=/mpi-$DT_MPI
+    mkdir -p "$at"
+    for name in mpirun mpiexec mpicc; do ln -sfn "$(command -v "$name.$DT_MPI")" "$at/$name"; done
+    ln -sfn "$(command -v hydra_pmi_proxy)" "$at/hydra_pmi_proxy" # sought beside mpirun
+    [[ :$PATH: = *:$at:* ]] || PATH=$at:$PATH
 }
