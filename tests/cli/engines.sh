@@ -79,10 +79,10 @@ must grep -q "^engine  *OpenBLAS 0.0.0 fake" "$tmp/stdout"
 must test -e "$MAPPED"
 # ranks whose libraries are not the same, or one of which has none
 touch "$tmp/started"
-bounded mpirun -np 2 sh -c 'CORE=$OMPI_COMM_WORLD_RANK exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" --engine openblas
+bounded mpirun -np 2 sh -c 'CORE=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" --engine openblas
 judge 76 "two cores" "disagree on engine" "OpenBLAS 0.0.0 fake0" "OpenBLAS 0.0.0 fake1"
 touch "$tmp/started"
-bounded mpirun -np 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- "$@" --engine openblas; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}"
+bounded mpirun -np 2 sh -c '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || set -- "$@" --engine openblas; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}"
 judge 76 "two engines" "engine" "own" "openblas"
 export FAKE=wrong
 refuses 80 "features.0, weight gradient" "a product of 27 rows" -- "${tiny[@]}" --engine openblas

@@ -130,13 +130,13 @@ cat >"$tmp/blocks/mpirun" <<'END'
 ruler=----------------------------------------------------------------------
 printf '%s' "$SAYS" >&2
 printf '%s\n' $ruler "mpirun detected that a process exited with non-zero status" $ruler >&2
-exit 99
+exit 98
 END
 chmod +x "$tmp/blocks/mpirun"
 while IFS='|' read -r says shown; do
     SAYS=${says:+$says
 } PATH=$tmp/blocks:$PATH launch 1 launch --np 2
-    must test "$code" = 99
+    must test "$code" = 98
     must test "$(grep -c "mpirun detected" "$tmp/stderr")" = "$shown"
     [ -z "$says" ] || must grep -qxF -- "$says" "$tmp/stderr"
 done <<'END'

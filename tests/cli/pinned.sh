@@ -47,7 +47,7 @@ must test "$(grep -c 'bound to' "$tmp/stdout")" = 0
 mpirun -np 2 env "$two" "$DTRAIN_BIN" "${tiny[@]}" --epochs 1000 --max-steps -1 --out "$tmp/long" >/dev/null 2>&1 &
 job=$!
 must soon has_steps 1 "$tmp/long"
-masks=$(for rank in $(pgrep -P "$job" -x dtrain); do
+masks=$(for rank in $(ranks_of "$job"); do
     sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$rank/status"
 done | sort -n)
 kill -9 "$job"

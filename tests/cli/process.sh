@@ -13,7 +13,7 @@ called() {
         --max-steps 1000000 --save-every 0 --out "$tmp/run$np" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
     local job=$!
     must within has_steps 5 "$tmp/run$np"
-    for rank in $([ "$np" = 1 ] && echo "$job" || pgrep -P "$job" -x dtrain); do
+    for rank in $([ "$np" = 1 ] && echo "$job" || ranks_of "$job"); do
         found=$((found + 1))
         must test "$(cat "/proc/$rank/comm")" = dtrain
         must grep -q GOMP_SPINCOUNT=10000 <(tr '\0' '\n' <"/proc/$rank/environ")

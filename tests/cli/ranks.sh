@@ -22,7 +22,7 @@ two() {
     touch "$tmp/started"
     cat >"$tmp/either" <<END
 #!/usr/bin/env bash
-if [ "\$OMPI_COMM_WORLD_RANK" = 0 ]; then exec $(printf '%q ' "${first[@]}"); fi
+if [ "\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}" = 0 ]; then exec $(printf '%q ' "${first[@]}"); fi
 exec $(printf '%q ' "$@")
 END
     chmod +x "$tmp/either"

@@ -41,7 +41,7 @@ mkdir "$tmp/near" "$tmp/far"
 cp -r "$tmp/calm" "$tmp/near/run"
 cat >"$tmp/apart" <<'END'
 #!/bin/sh
-if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then cd "$1/near"; else cd "$1/far"; fi || exit 1
+if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ]; then cd "$1/near"; else cd "$1/far"; fi || exit 1
 shift
 exec "$DTRAIN_BIN" "$@"
 END

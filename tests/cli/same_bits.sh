@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}} np=${OMPI_COMM_WORLD_SIZE:-1}
+rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} np=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-1}}
 if [ "${resumed:-no}" = no ]; then
     # A rank that is killed before it has a process group of its own takes Open MPI 5's mpirun with it.
     mkdir -p "$out/ranks/$rank"

@@ -71,10 +71,12 @@ within idle || no_slurm "the node"
 
 must test "$(nproc)" -ge 2
 
-# srun in mpirun's place
+# srun in mpirun's place: by what the MPI knows
+pmi=pmix
+[ $launched_by = openmpi ] || pmi=pmi2
 accepts "${tiny[@]}" --max-steps 3 --out "$tmp/alone"
-if srun --mpi=list 2>&1 | grep -qw pmix; then
-    bounded srun --mpi=pmix --overcommit -n 4 "$DTRAIN_BIN" "${tiny[@]}" --max-steps 3 --out "$tmp/srun"
+if srun --mpi=list 2>&1 | grep -qw $pmi; then
+    bounded srun --mpi=$pmi --overcommit -n 4 "$DTRAIN_BIN" "${tiny[@]}" --max-steps 3 --out "$tmp/srun"
     must test "$code" = 0
     equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/srun")"
     must grep -q "4 ranks x 1 thread" "$tmp/stdout"

@@ -89,7 +89,7 @@ must test "$(grep -c 'dtrain: warning' "$tmp/stderr")" = 0
 # clocks that are 5000 s apart
 if unshare -T --monotonic 5000 true 2>/dev/null; then
     apart=("${run[@]}" --stall-warn 0 --stall-abort 0 --out "$tmp/apart" --trace "$tmp/apart.json" --trace-steps 2:5)
-    bounded mpirun -np 2 bash -c '[ "${OMPI_COMM_WORLD_RANK:-}" = 0 ] || exec unshare -T --monotonic 5000 "$@"; exec "$@"' \
+    bounded mpirun -np 2 bash -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || exec unshare -T --monotonic 5000 "$@"; exec "$@"' \
         rank "$DTRAIN_BIN" "${apart[@]}"
     judge 0 "clocks that are apart"
     must reads "$tmp/apart.json" 2 2 5 "$tmp/plan"

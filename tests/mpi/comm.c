@@ -37,7 +37,8 @@ static void numbers_fit(void **state)
 {
     (void)state;
     enum { MOST = 64 };
-    const char *launched = getenv("OMPI_COMM_WORLD_SIZE");
+    const char *by_ompi = getenv("OMPI_COMM_WORLD_SIZE");
+    const char *launched = by_ompi ? by_ompi : getenv("PMI_SIZE");
     const int world = comm->world, rank = comm->rank;
     int64_t once[MOST] = {0}, first[MOST] = {0}, host[MOST] = {0};
     int64_t nodes = comm->node_rank == 0;

@@ -78,10 +78,11 @@ ended many $!
 start killed --epochs 1000 --width-divisor 4
 job=$!
 must until_true grep -q "step 1/" "$tmp/killed.log"
-for rank in $(pgrep -P "$(pgrep -P "$job" -x "$launcher")"); do kill -9 "$rank"; done
+for rank in $(ranks_of "$(pgrep -P "$job" -x "$launcher")"); do kill -9 "$rank"; done
 wait "$job"
 must test -z "$(find /dev/shm -type f ! -name '*_segment.*')"
 
+only_openmpi "files of killed ranks" || finish
 # What MPI leaves of ranks that are killed together with mpirun, the next start removes, but
 # nothing of a run that lives.
 segments() { find /dev/shm -name '*_segment.*' | sort; }

@@ -63,7 +63,7 @@ mkdir -p "$tmp/a" "$tmp/b/run" && touch "$tmp/b/run/.lock"
 apart=("$DTRAIN_BIN" "${recipe[@]}" --save-shards --out run)
 cat >"$tmp/either" <<END
 #!/usr/bin/env bash
-if [ "\$OMPI_COMM_WORLD_RANK" = 0 ]; then cd "$tmp/a"; else cd "$tmp/b"; fi
+if [ "\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}" = 0 ]; then cd "$tmp/a"; else cd "$tmp/b"; fi
 exec $(printf '%q ' "${apart[@]}")
 END
 chmod +x "$tmp/either" # mpirun's own way, with a colon, crashes in Open MPI 5.0.7

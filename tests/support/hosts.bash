@@ -5,6 +5,7 @@
 # hosts_enter SCRIPT [inside]: the script once more, in namespaces of its own that end with it
 hosts_enter() {
     [ "${2:-}" != inside ] || return 0
+    only_openmpi "hosts that are namespaces" || exit 99
     command -v ip >/dev/null || { echo "no ip: install iproute2"; exit 1; }
     unshare -nm true 2>/dev/null || { echo "SKIPPED: no rights to make network namespaces"; exit 99; }
     exec timeout -k 2 1800 unshare -nm --propagation private bash "$1" inside

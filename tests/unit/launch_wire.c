@@ -296,7 +296,7 @@ static void the_last_message_arrives(void **state)
 {
     struct sockaddr_in at;
     socklen_t length = sizeof at;
-    dt_meeting m = {.own = {2, 0, 1}, .token = one};
+    dt_meeting m = {.own = {2, 0, 1}, .token = one, .by = dt_launcher_of("Open MPI")};
     char text[INET_ADDRSTRLEN];
     int status = 0;
 
