@@ -156,9 +156,10 @@ static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
         const size_t n = strcspn(at, "\n");
         const bool whole = at[n] == '\n' || at + n == text + length; /* no zero byte in it */
         at[n] = '\0';
-        const char *name = at + strspn(at, " \t"), *slots = strstr(at, "slots=");
+        const char *name = at + strspn(at, " \t"), *slots = strstr(at, " slots=");
+        slots = slots ? slots : strstr(at, "\tslots="); /* not those of max-slots= */
         const size_t letters = strcspn(name, adds ? " \t:" : " \t"); /* Hydra's own way: a:2 */
-        const char *after = slots ? slots + 6 : name[letters] == ':' ? name + letters + 1 : NULL;
+        const char *after = slots ? slots + 7 : name[letters] == ':' ? name + letters + 1 : NULL;
         int64_t count = 1;
         if (n >= LINE || !whole || *name == '-' || *at == '\xef' ||
             strchr(at, '\r') ||

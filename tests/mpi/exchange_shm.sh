@@ -54,11 +54,13 @@ ended b "$b"
 must grep -q "rank.*, exchange shared" "$tmp/b.log"
 must test "$hash" = "$want"
 
-fill
-start full --max-steps 2 --width-divisor 4
-ended full $!
-must grep -aq "rank.*, exchange shared" "$tmp/full.log"
-rm /dev/shm/filler
+if only_openmpi "no room from the start"; then # MPICH's MPI_Init dies of it
+    fill
+    start full --max-steps 2 --width-divisor 4
+    ended full $!
+    must grep -aq "rank.*, exchange shared" "$tmp/full.log"
+    rm /dev/shm/filler
+fi
 
 # Messages take buffers that were not used before, after the room is gone.
 for exchange in shared tree; do
