@@ -1,5 +1,6 @@
 /* place.c - where this rank is: a few stores a layer, no lock, no call. A reader may see half of a
- * change; the next one completes it. */
+ * change; the next one completes it. Of two orders none is relied on but this: who sees that a
+ * rank waits no more sees when that changed. */
 #include "base.h"
 #include <time.h>
 
@@ -42,11 +43,11 @@ static void changed(void)
 {
     const int64_t now = dt_place_clock(), waits = get(waits_ns), took = now - get(changed_ns);
 
-    if (waits)
-        put(waits_ns, 0);
-    else if (took > get(longest_ns))
+    if (!waits && took > get(longest_ns))
         put(longest_ns, took);
     put(changed_ns, now);
+    if (waits)
+        atomic_store_explicit(&mine->waits_ns, 0, memory_order_release);
 }
 
 void dt_place_use(dt_place *place)

@@ -25,8 +25,8 @@ typedef struct dt_board {
     dt_row row[];        /* [world] */
 } dt_board;
 
-#define dt_seen(member) atomic_load_explicit(&(member), memory_order_relaxed)
-#define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_relaxed)
+#define dt_seen(member) atomic_load_explicit(&(member), memory_order_acquire)
+#define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_release)
 
 /* ---- Judging (watch.c) ----------------------------------------------------------------------- */
 
