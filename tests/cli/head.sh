@@ -80,7 +80,7 @@ must grep -qx "keep_last: 2" "$tmp/head"
 
 # what data take is free before they are there
 if [ -z "${ASAN_OPTIONS:-}" ]; then # sanitizers map terabytes
-    limit=600 bounded bash -c 'ulimit -v 1100000; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" \
+    limit=1800 bounded bash -c 'ulimit -v 1100000; exec "$@"' - "$DTRAIN_BIN" "${tiny[@]}" \
         --data synthetic:200000 --out "$tmp/much"
     must test "$code" = 0
     must awk '/^memory/ { exit !($2 > 0.5 && $2 < $5 && $5 < 1.1) }' "$tmp/stdout"

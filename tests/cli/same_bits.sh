@@ -8,7 +8,7 @@ must() { cases=$((cases + 1)); "$@" || { echo "not so: $*"; bad=1; }; }
 same() {
     local want=$1 got=0
     shift
-    timeout -k 2 600 "$DTRAIN_SOURCE/scripts/same-bits" "$@" >"$tmp/said" 2>&1 || got=$?
+    timeout -k 2 1800 "$DTRAIN_SOURCE/scripts/same-bits" "$@" >"$tmp/said" 2>&1 || got=$?
     [ "$got" = "$want" ] || { cat "$tmp/said"; return 1; }
 }
 # A run that waits to be killed once it has a checkpoint, and that ends with $HASH when resumed.

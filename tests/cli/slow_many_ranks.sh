@@ -3,7 +3,7 @@
 # told by one of them.
 set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-limit=600 # each rank's start has to wait for those of all others
+limit=1800 # each rank's start has to wait for those of all others
 many=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 64 --shards 64 --precision fp32
       --threads 1 --max-steps 2)
 

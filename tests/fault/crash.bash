@@ -50,7 +50,7 @@ record() {
 # $tmp/fired is there where the fault has happened
 failing() {
     rm -f "$tmp/fired"
-    timeout -k 2 600 "$fault/fault_trace" fail "$1" "$2" "$tmp/fired" "${@:3}"
+    timeout -k 2 1800 "$fault/fault_trace" fail "$1" "$2" "$tmp/fired" "${@:3}"
 }
 
 # replay RUN OPTIONS... -- LOADER...: sets $figures (the last line), $code

@@ -19,7 +19,7 @@ for call in mkdir create rename fsync unlink; do
         failing "$tmp/run" "$call:$n:KILL" "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" >/dev/null 2>&1
         [ -s "$tmp/fired" ] || break
         cases=$((cases + 1))
-        timeout -k 2 600 "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" --resume auto >/dev/null 2>"$tmp/stderr" ||
+        timeout -k 2 1800 "$DTRAIN_BIN" "${args[@]}" --out "$tmp/run" --resume auto >/dev/null 2>"$tmp/stderr" ||
             complain "$what: the next start: $? $(cat "$tmp/stderr")"
         [ "$(hashes "$tmp/run")" = "$(hashes "$tmp/calm")" ] || complain "$what: other bits"
         [ "$(timeless "$tmp/run")" = "$(timeless "$tmp/calm")" ] || complain "$what: other records"

@@ -18,12 +18,12 @@ check() { # name, wanted code, command...
 }
 for np in 2 3; do
     for row in tree shared p2p; do
-        check "abort at np $np, $row" 79 timeout -k 2 600 mpirun -np "$np" "$bin" abort "$row"
+        check "abort at np $np, $row" 79 timeout -k 2 1800 mpirun -np "$np" "$bin" abort "$row"
     done
 done
-check "abort alone" 79 timeout -k 2 600 "$bin" abort
+check "abort alone" 79 timeout -k 2 1800 "$bin" abort
 for test in comm exchange reduce; do
-    check "$test alone without an environment" 0 timeout -k 2 600 env -i \
+    check "$test alone without an environment" 0 timeout -k 2 1800 env -i \
         ${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} \
         ${LSAN_OPTIONS:+LSAN_OPTIONS="$LSAN_OPTIONS"} "$DTRAIN_BUILD_DIR/mpi_$test"
 done

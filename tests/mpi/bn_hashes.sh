@@ -11,7 +11,7 @@ bad=0
 
 # run NP ARGS...: prints "weights_hash state_hash"; the run folder is $dir/last
 run() {
-    limit=600 trained "$1" "$dir/last" --data synthetic:70 --width-divisor 16 --global-batch 32 --max-steps 5 \
+    limit=1800 trained "$1" "$dir/last" --data synthetic:70 --width-divisor 16 --global-batch 32 --max-steps 5 \
         --threads 1 "${@:2}"
 }
 same() { # want, what, got

@@ -7,7 +7,7 @@ set -u
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
-limit=600
+limit=1800
 few=${ASAN_OPTIONS:+yes} # a sanitized rank is slow: every fifth case
 
 # case NET ARGS... -- NP STRATEGY ARGS...: has the hashes of one rank without a strategy

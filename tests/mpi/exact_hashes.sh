@@ -21,7 +21,7 @@ fi
 hash_of() {
     local out
     out=$(mktemp -d -p "$dir")
-    timeout -k 2 600 "$DTRAIN_BIN" --data synthetic:76 --net vgg11 --precision fp32 --width-divisor 16 \
+    timeout -k 2 1800 "$DTRAIN_BIN" --data synthetic:76 --net vgg11 --precision fp32 --width-divisor 16 \
         --image-size 32 --global-batch 32 --no-drop-remainder --max-steps 5 --shards 8 --lr 0.05 \
         --threads 1 "$@" --out "$out" >"$out.log" 2>&1 </dev/null || cat "$out.log" >&2
     hashes "$out" | cut -d' ' -f 1

@@ -6,11 +6,11 @@
 set -u
 if [ "${1:-}" != inside ]; then
     unshare -m true 2>/dev/null || { echo "SKIPPED: no rights to make mount namespaces"; exit 99; }
-    exec timeout -k 2 600 unshare -m --propagation private bash "$0" inside
+    exec timeout -k 2 1800 unshare -m --propagation private bash "$0" inside
 fi
 mount -t tmpfs -o size=64m tmpfs /dev/shm || { echo "SKIPPED: no rights to make mount namespaces"; exit 99; }
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
-limit=600
+limit=1800
 
 # start NAME ARGS...: at half its width VGG11 shares 46 MB, which fit once. Of two mpirun of one
 # moment, one may fail to make the folder that both want: each has one of its own.

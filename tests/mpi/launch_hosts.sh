@@ -29,7 +29,7 @@ same() { # NAME COMMAND...
     local name=$1
     shift
     rm -rf "$folder/same"
-    timeout -k 2 600 "$@" "${run[@]}" --out "$folder/same" >"$folder/log" 2>&1 </dev/null
+    timeout -k 2 1800 "$@" "${run[@]}" --out "$folder/same" >"$folder/log" 2>&1 </dev/null
     right same "$name"
 }
 launched() { same "$1 $2" "$DTRAIN_BIN" launch --agent "$folder/agent" --interface 10.99.0.0/24 "$1" "$2"; }
@@ -63,7 +63,7 @@ on() { # K ARGS...: on host K
     ip netns exec "dt$(($1 + 2))" unshare -u sh -c "hostname node$(($1 + 2)); exec \"\$@\"" - "${@:2}"
 }
 start() { # K ARGS...: launch of host K of $nodes, in the background; pid[K] is its process
-    on "$1" timeout -k 2 600 "$program" launch --nnodes "$nodes" --node-rank "$1" --nproc-per-node "${slots:-1}" \
+    on "$1" timeout -k 2 1800 "$program" launch --nnodes "$nodes" --node-rank "$1" --nproc-per-node "${slots:-1}" \
         --master 10.99.0.2:29510 --token-file "$folder/token" --interface 10.99.0.0/24 "${@:2}" >"$folder/log$1" 2>&1 </dev/null &
     job[$1]=$!
     within launched_on "$1" || wrong "no launch on host $1"
@@ -100,7 +100,7 @@ program=$DTRAIN_BIN slots=1
 # torchrun's variables, and the run's own failure on every host
 for k in 1 0; do
     on $k env MASTER_ADDR=10.99.0.2 MASTER_PORT=29501 NNODES=2 NODE_RANK=$k NPROC_PER_NODE=1 \
-        DTRAIN_TOKEN="$(cat "$folder/token")" timeout -k 2 600 "$DTRAIN_BIN" launch --interface 10.99.0.0/24 \
+        DTRAIN_TOKEN="$(cat "$folder/token")" timeout -k 2 1800 "$DTRAIN_BIN" launch --interface 10.99.0.0/24 \
         --data "$folder/no-data" --out "$folder/none" >"$folder/log$k" 2>&1 </dev/null &
     job[k]=$!
 done
@@ -112,7 +112,7 @@ nodes=2
 start 0 "${endless[@]}" --out "$folder/guarded"
 within listens || wrong "host 0 does not listen"
 joins() { # CODE LOG ARGS...: the launch of another host with these, on host 1
-    on 1 timeout -k 2 600 "$DTRAIN_BIN" launch --master 10.99.0.2:29510 --token-file "$folder/token" --nproc-per-node 1 "${@:3}" \
+    on 1 timeout -k 2 1800 "$DTRAIN_BIN" launch --master 10.99.0.2:29510 --token-file "$folder/token" --nproc-per-node 1 "${@:3}" \
         >"$folder/log$2" 2>&1 </dev/null
     code=$?
     [ $code = "$1" ] || wrong "host $2 ends with $code, want $1"
@@ -172,7 +172,7 @@ start 0 "${run[@]}" --out "$folder/refused"
 start 1
 within met 1 || wrong "host 1 does not meet host 0"
 while read -r k total rank; do # an address that is there, a number that is there, another total
-    on "$k" timeout -k 2 600 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
+    on "$k" timeout -k 2 1800 "$DTRAIN_BIN" launch --nnodes "$total" --node-rank "$rank" --nproc-per-node 1 \
         --master 10.99.0.2:29510 --token-file "$folder/token" >"$folder/log2" 2>&1 </dev/null
     [ $? = 71 ] || wrong "a host that does not fit does not end with 71: $rank of $total"
     said 2 "or refuses this one"

@@ -11,7 +11,7 @@ bad=0
 check() { # CODE TEXT COMMAND...
     local want=$1 text=$2 rc
     shift 2
-    timeout -k 2 600 "$@" >"$said" 2>&1
+    timeout -k 2 1800 "$@" >"$said" 2>&1
     rc=$?
     [[ $rc =~ ^($want)$ ]] && grep -qE "$text" "$said" && ! grep -q 'failed$' "$said" && return
     echo "$*: code $rc instead of $want, or not '$text'; it said:"

@@ -7,4 +7,4 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/hosts.bash" || exit 1
 hosts_enter "$0" "${1:-}"
 hosts_make 2 3 || { echo "SKIPPED: no bridge between network namespaces"; exit 99; }
-timeout -k 2 600 mpirun "${on_hosts[@]}" "$DTRAIN_BUILD_DIR/mpi_exchange" nodes
+timeout -k 2 1800 mpirun "${on_hosts[@]}" "$DTRAIN_BUILD_DIR/mpi_exchange" nodes

@@ -17,7 +17,7 @@ pair() {
     rm -rf "$out"
     [ "$cap" != trap ] || trap=$trapped cap=amx
     # shellcheck disable=SC2016
-    if ! EVEN=${cap%+*} ODD=${cap#*+} timeout -k 2 600 mpirun -np "$np" env LD_PRELOAD="$trap" bash -c \
+    if ! EVEN=${cap%+*} ODD=${cap#*+} timeout -k 2 1800 mpirun -np "$np" env LD_PRELOAD="$trap" bash -c \
         '[ $((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2)) = 1 ] || ODD=$EVEN; DT_MAX_ISA=$ODD exec "$@"' - \
         "$DTRAIN_BIN" --isa amx --data synthetic:76 \
         --width-divisor 16 --image-size 32 --global-batch 32 --no-drop-remainder --epochs 2 --max-steps 4 --schedule-steps 4 \

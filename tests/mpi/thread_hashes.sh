@@ -9,7 +9,7 @@ bad=0
 
 # run NP THREADS ARGS...: prints "weights_hash state_hash"
 run() {
-    limit=600 trained "$1" "$dir/run" --data synthetic:90 --global-batch 71 --max-steps 2 --threads "$2" "${@:3}"
+    limit=1800 trained "$1" "$dir/run" --data synthetic:90 --global-batch 71 --max-steps 2 --threads "$2" "${@:3}"
 }
 
 types=(fp32 bf16)

@@ -27,7 +27,7 @@ both() {
     rm -rf "$folder/work" && mkdir "$folder/work"
     for k in 1 0; do
         (cd "$folder/work" && DTRAIN_BIN=$DTRAIN_BIN exec ip netns exec "dt$((2 + k))" \
-            unshare -u sh -c "hostname node$k; exec \"\$@\"" - timeout -k 2 600 \
+            unshare -u sh -c "hostname node$k; exec \"\$@\"" - timeout -k 2 1800 \
             bash "$DTRAIN_SOURCE/scripts/tutorial/run_cluster.sh" "$data" ../table.json 4 $((2 * k)) \
             --interface 10.99.0.0/24 "$@") >"$folder/log$k" 2>&1 </dev/null &
         job[k]=$!

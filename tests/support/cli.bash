@@ -16,7 +16,7 @@ launcher='mpirun|prterun' # what the process is called: Open MPI 5's mpirun beco
 bad=0
 cases=0
 refusals=0
-limit=${DTRAIN_TEST_LIMIT:-600} # seconds: only against hanging, on machines however slow
+limit=${DTRAIN_TEST_LIMIT:-1800} # seconds: only against hanging, on machines however slow
 ranks="1 8"
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow and takes much memory
     ranks="1 2"
@@ -139,7 +139,8 @@ must() {
 isas() {
     local isa best
     best=$("$DTRAIN_BIN" env | sed -n 's/^isa  *//p')
-    for isa in portable avx2 avx512 avx512_bf16 amx; do
+    for isa in portable neon avx2 avx512 avx512_bf16 amx; do
+        [ "$isa" = neon ] && [ "$(uname -m)" != aarch64 ] && continue
         echo "$isa"
         [ "$isa" != "$best" ] || return 0
     done

@@ -55,7 +55,7 @@ has_checkpoint() { compgen -G "$1/checkpoints/step-*${2:-}" || compgen -G "$1/ch
 
 # within COMMAND...: it succeeds within $limit seconds
 within() {
-    for _ in $(seq $((10 * ${limit:-300}))); do
+    for _ in $(seq $((10 * ${limit:-1800}))); do
         "$@" && return
         sleep 0.1
     done
@@ -117,7 +117,7 @@ release() { kill -CONT "${pids[@]}"; }
 # job_end: waits for the job, at most $limit seconds; sets $code
 job_end() {
     local tick
-    for ((tick = 0; tick < ${limit:-300} * 20; tick++)); do
+    for ((tick = 0; tick < ${limit:-1800} * 20; tick++)); do
         gone "$job" && break
         sleep 0.05
     done
