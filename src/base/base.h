@@ -420,9 +420,16 @@ double dt_cos_turns(double turns); /* cos(2 pi turns) */
 
 /* ---- CPU --------------------------------------------------------------------------- */
 
-/* Instruction sets that kernels are written for, each including the ones before. */
+/* Instruction sets that kernels are written for, each including the ones before. ARM64 has NEON,
+ * and those of x86-64 for their bits' sake alone: AMX's are made in software. */
+#if defined(__aarch64__)
+#define DT_ISA_ARM(X) X(NEON, "neon")
+#else
+#define DT_ISA_ARM(X)
+#endif
 #define DT_ISA_LIST(X)                                                                             \
     X(PORTABLE, "portable")                                                                        \
+    DT_ISA_ARM(X)                                                                                  \
     X(AVX2, "avx2")                                                                                \
     X(AVX512, "avx512")                                                                            \
     X(AVX512_BF16, "avx512_bf16")                                                                  \

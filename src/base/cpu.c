@@ -56,9 +56,10 @@ static dt_isa isa_detect(void)
     return DT_ISA_AVX512_BF16;
 }
 #else
+/* NEON is part of ARM64; other architectures have none. */
 static dt_isa isa_detect(void)
 {
-    return DT_ISA_PORTABLE;
+    return DT_ISA_AVX2 - 1;
 }
 #endif
 
@@ -103,7 +104,11 @@ static int isa_machine(void)
 
 void dt_isa_imagine(dt_isa isa)
 {
+#if defined(__x86_64__)
     isa_state.machine = (int)isa;
+#else
+    (void)isa; /* there are no kernels to plan for */
+#endif
 }
 
 dt_isa dt_isa_current(void)

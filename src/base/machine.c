@@ -21,6 +21,15 @@ static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
     return cache ? cache->attr->cache.size : 0;
 }
 
+/* Of the first package, or of the machine. */
+static const char *machine_info(hwloc_topology_t topology, const char *name)
+{
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *info = package ? hwloc_obj_get_info_by_name(package, name) : NULL;
+
+    return info ? info : hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), name);
+}
+
 /* What hwloc knows. A virtual machine may show hardware threads, but no cores. */
 static void machine_topology(dt_machine *m, hwloc_topology_t topology)
 {
@@ -32,13 +41,13 @@ static void machine_topology(dt_machine *m, hwloc_topology_t topology)
     m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
     m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
 
-    const hwloc_obj_t whole = hwloc_get_root_obj(topology);
-    const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
-    const char *name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-    if (!name)
-        name = hwloc_obj_get_info_by_name(whole, "CPUModel");
+    const char *name = machine_info(topology, "CPUModel");
+    const char *maker = machine_info(topology, "CPUImplementer");
+    const char *part = machine_info(topology, "CPUPart");
     if (name)
         snprintf(m->cpu, sizeof m->cpu, "%s", name);
+    else if (maker && part) /* ARM's have numbers */
+        snprintf(m->cpu, sizeof m->cpu, "ARM CPU, implementer %s, part %s", maker, part);
 }
 
 /* The word in brackets of "always [madvise] never". */

@@ -59,7 +59,7 @@ static void head_machine(FILE *f, const dt_run *r)
             isa > dt_isa_current() ? " in software" : "", dt_exchange_name(r->exchange));
     if (dt_engine_text())
         fprintf(f, "engine     %s\n", dt_engine_text());
-    else if (r->precision == DT_F32 && isa < DT_ISA_AVX2)
+    else if (r->precision == DT_F32 && isa == DT_ISA_PORTABLE)
         fprintf(f, "engine     own, in plain C here: --engine openblas is many times faster, "
                    "with bits of its own\n");
     fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);

@@ -5,6 +5,7 @@
 # The balance of a step, as it is with each instruction set: what none may fall below. Quicker products
 # leave more to what is not divided. The plan is that of a CPU with these instructions, on any CPU.
 while read -r isa net size batch threads least; do
+    [ "$(uname -m)" = x86_64 ] || [ "$isa" = portable ] || continue # there are no kernels of the others
     args=(plan --isa "$isa" --net "$net" --image-size "$size" --global-batch "$batch" --threads "$threads")
     accepts "${args[@]}" --json --ranks-per-node 2
     must python3 - "$tmp/stdout" "$threads" "$least" <<'P'

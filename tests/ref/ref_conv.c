@@ -324,6 +324,8 @@ int main(void)
 #if defined(__x86_64__)
         &dt_tile_backend_fma_avx2,
         &dt_tile_backend_fma,
+#elif defined(__aarch64__)
+        &dt_tile_backend_fma_neon,
 #endif
     };
     struct CMUnitTest tests[DT_COUNT_OF(backends)];

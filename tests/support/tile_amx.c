@@ -4,7 +4,6 @@
 #define dt_tile_row_exact tile_amx_row_exact
 #define dt_tile_backend_amx tile_amx_whole
 #include "tile_backends.h"
-#if defined(__x86_64__)
 #include <immintrin.h>
 
 /* What surrounds the products is private to plain C's file: that is included, too. */
@@ -75,4 +74,3 @@ const dt_tile_backend tile_amx_backend = {
     .multiply = amx_multiply,
     LANES_WORK,
 };
-#endif

@@ -36,6 +36,8 @@ static const dt_tile_backend *const float_backends[] = {
 #if defined(__x86_64__)
     &dt_tile_backend_fma_avx2,
     &dt_tile_backend_fma,
+#elif defined(__aarch64__)
+    &dt_tile_backend_fma_neon,
 #endif
 };
 enum { FLOAT_BACKENDS = DT_COUNT_OF(float_backends) };

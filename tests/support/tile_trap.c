@@ -4,7 +4,6 @@
  *
  * The arithmetic is FMA's in a mode without denormals, which is a step of TDPBF16PS: another way
  * than backend_plain.c's through doubles, so that each is the other's oracle. */
-#if defined(__x86_64__)
 #include "base/base.h"
 #include <cpuid.h>
 #include <immintrin.h>
@@ -260,4 +259,3 @@ __attribute__((constructor)) void tile_trap_arm(void)
     if (dt_isa_imagine && dt_isa_current() == DT_ISA_AVX512_BF16)
         dt_isa_imagine(DT_ISA_AMX);
 }
-#endif

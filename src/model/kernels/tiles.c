@@ -24,6 +24,9 @@ const dt_tile_backend *dt_tile_own(void)
         return &dt_tile_backend_fma;
     if (dt_isa_current() >= DT_ISA_AVX2)
         return &dt_tile_backend_fma_avx2;
+#elif defined(__aarch64__)
+    if (dt_isa_current() >= DT_ISA_NEON)
+        return &dt_tile_backend_fma_neon;
 #endif
     return &dt_tile_backend_fma_plain;
 }

@@ -12,8 +12,8 @@
  * "dot_fma" have that of --isa avx512_bf16: one chain of VDPBF16PS in order of the pairs; Intel's
  * CPUs, and those without the instruction, take "dot_fma".
  *
- * float32 has one class ("fma", "fma_avx2", "fma_plain"): one chain of fused multiply-adds in order
- * of the reduction. Engines have their libraries' order: see
+ * float32 has one class ("fma", "fma_avx2", "fma_neon", "fma_plain"): one chain of fused
+ * multiply-adds in order of the reduction. Engines have their libraries' order: see
  * backend_library.c. */
 #ifndef DT_TILE_BACKEND_H
 #define DT_TILE_BACKEND_H
@@ -110,6 +110,8 @@ extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_til
 #ifdef DT_NO_AMX /* the compiler cannot make it */
 #define dt_tile_backend_amx dt_tile_backend_avx512
 #endif
+#elif defined(__aarch64__)
+extern const dt_tile_backend dt_tile_backend_fma_neon;
 #endif
 
 /* After stores past the caches, before other threads read. */

@@ -1,5 +1,4 @@
 /* backend_amx.c - products of tiles by the AMX unit: see backend.h. */
-#if defined(__x86_64__)
 #include "lanes.h"
 
 /* All eight tiles whole. A constant: GCC's _tile_loadconfig tells the compiler about the first 8
@@ -72,4 +71,3 @@ const dt_tile_backend dt_tile_backend_amx = {
     .multiply = amx_multiply,
     LANES_WORK,
 };
-#endif

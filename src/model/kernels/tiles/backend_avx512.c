@@ -1,5 +1,4 @@
 /* backend_avx512.c - products of tiles by AVX-512, with the bits of the AMX unit: see backend.h. */
-#if defined(__x86_64__)
 #include "lanes.h"
 
 /* 4 rows of 2 x 16 sums, and the two chains of each. */
@@ -86,4 +85,3 @@ const dt_tile_backend dt_tile_backend_avx512 = {
     .multiply = pair_multiply,
     LANES_WORK,
 };
-#endif

@@ -1,6 +1,5 @@
 /* backend_dot.c - products of tiles by VDPBF16PS, for CPUs with AVX512_BF16 and without AMX. A
  * class of bits of its own: see backend.h. */
-#if defined(__x86_64__)
 #include "registers.h"
 
 static inline __m512 registers_add(__m512 sums, __m512i b, __m512i x)
@@ -19,4 +18,3 @@ const dt_tile_backend dt_tile_backend_dot = {
     .multiply = registers_multiply,
     LANES_WORK,
 };
-#endif

@@ -4,7 +4,6 @@
  * It adds the odd places of all pairs first, then the even ones, each by a fused multiply-add that
  * rounds to nearest even, reads denormals as zero and flushes denormal results (Intel SDM, volume
  * 2, VDPBF16PS). */
-#if defined(__x86_64__)
 #define REGISTERS_STEP
 #include "registers.h"
 
@@ -72,4 +71,3 @@ const dt_tile_backend dt_tile_backend_dot_fma = {
     .multiply = halves_multiply,
     LANES_WORK,
 };
-#endif

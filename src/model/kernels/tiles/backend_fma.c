@@ -1,5 +1,4 @@
 /* backend_fma.c - products of tiles in float32 by AVX-512's FMA: see backend.h. */
-#if defined(__x86_64__)
 #define LANES_EACH 4
 #include "floats.h"
 #include "registers.h"
@@ -57,4 +56,3 @@ const dt_tile_backend dt_tile_backend_fma = {
     .pack_rows = fma_pack_rows,
     .pack_columns = fma_pack_columns,
 };
-#endif

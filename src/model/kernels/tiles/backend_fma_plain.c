@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* sums[16] += x y */
-static inline void floats_add(float *sums, float x, const float *y)
+static inline void floats_add(float *restrict sums, float x, const float *restrict y)
 {
 #ifndef FP_FAST_FMAF
     const uint64_t tiny = UINT64_C(0x3820000000000000); /* 2^-125 as a double */
