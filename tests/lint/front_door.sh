@@ -6,7 +6,7 @@ bad=0
 for f in LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md docs/results.md; do
     [ -s "$f" ] || { echo "$f is missing"; bad=1; }
 done
-for f in quickstart runtests scripts/get-cifar10 proofs/asan scripts/fresh-machine packaging/deb .ci/run; do
+for f in quickstart runtests scripts/get-cifar10 proofs/asan scripts/fresh-machine scripts/foreign-machine packaging/deb .ci/run; do
     [ -x "$f" ] || { echo "$f is not executable"; bad=1; }
 done
 lines=$(wc -l <README.md)

@@ -27,7 +27,7 @@ if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured
     most 39819 src src
     most 4000 src/store src/store
     most 2850 "src/launch and src/watch" src/launch src/watch
-    most 31400 tests tests
+    most 31600 tests tests
 fi
 total=$(cat $(find src -name '*.[ch]') | wc -l)
 for folder in src/*/ src/model/kernels/; do # the kernels are counted by themselves
