@@ -420,8 +420,8 @@ double dt_cos_turns(double turns); /* cos(2 pi turns) */
 
 /* ---- CPU --------------------------------------------------------------------------- */
 
-/* Instruction sets that kernels are written for, each including the ones before. ARM64 has NEON,
- * and those of x86-64 for their bits' sake alone: AMX's are made in software. */
+/* Instruction sets that kernels are written for, each including the ones before. On ARM64 those of
+ * x86-64 only name bits: AMX's, which are made in software, and others, which are refused. */
 #if defined(__aarch64__)
 #define DT_ISA_ARM(X) X(NEON, "neon")
 #else

@@ -1,6 +1,6 @@
 /* place.c - where this rank is: a few stores a layer, no lock, no call. A reader may see half of a
- * change; the next one completes it. Of two orders none is relied on but this: who sees that a
- * rank waits no more sees when that changed. */
+ * change; the next one completes it. One order is kept: a reader that sees the end of a rank's
+ * waiting sees the time of that change, too. */
 #include "base.h"
 #include <time.h>
 

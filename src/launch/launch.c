@@ -143,7 +143,8 @@ static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
 
 /* A line is a name, which must not look like an option of ssh, and words like slots=2. Open MPI's
  * mpirun reads it, and understands more than is checked here: lines of many kilobytes crash that of
- * 4.1.4, and it does not come back from slots that overflow. For others' hosts are added to *h. */
+ * 4.1.4, and it does not come back from slots that overflow. adds: another mpirun is given hosts
+ * by name, from *h. */
 static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
 {
     enum { LINE = 1024, MOST = 1 << 20 };

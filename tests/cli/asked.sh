@@ -15,6 +15,8 @@ pmix="$shell PMIX_RANK=0 PMIX_NAMESPACE=slurm.pmix.77.0"
 srun2="SLURM_JOB_ID=77 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"
 torch="RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500"
 ascend="RANK_SIZE=8 RANK_ID=3 DEVICE_ID=3"
+size=OMPI_COMM_WORLD_SIZE # what this mpirun says
+[ $launched_by = openmpi ] || size=PMI_SIZE
 
 # Lines: environment | command, TINY a run, DT the program | code | words of the message, or of
 # stdout and stderr where the code is 0; "-WORDS": these must not be there.
@@ -57,8 +59,8 @@ $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | --np
-WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by [A-Z_]+_SIZE
-WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by [A-Z_]+_SIZE
+WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by $size
+WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by $size
 WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4.* 2 ranks by --np
 WORLD_SIZE=2 RANK_SIZE=8      | DT --np 2 TINY           | 0  | warning: RANK_SIZE=8.* 2 ranks by --np
 $torch                        | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=2 RANK=1
