@@ -100,9 +100,9 @@ must test "$(grep -c -- "--net vgg11 --out $tmp/out --resume auto --shards 4\$" 
 # pauses of 0.2, 0.4, 0.8, then after a new checkpoint 0.2 again
 plan "70 70 70 +70 0" --ranks 1 --back-off 0.2 -- --out "$tmp/out"
 want 0 5 "back-off"
+equal "$(sed -nE 's/.* restart [0-9]+ of .* in ([0-9.]+) s$/\1/p' "$tmp/stderr" | tr '\n' ' ')" "0.2 0.4 0.8 0.2 "
 must awk '{ if (NR > 1) gap[NR] = $1 - last; last = $1 }
-    END { exit !(gap[2] >= 200 && gap[3] >= 400 && gap[4] >= 800 && gap[5] >= 200 && gap[5] < gap[4] - 300) }' \
-    "$tmp/launches"
+    END { exit !(gap[2] >= 200 && gap[3] >= 400 && gap[4] >= 800 && gap[5] >= 200) }' "$tmp/launches"
 
 # --shards and --out from a configuration file or the environment, too
 printf 'out: "%s"\nshards: 8\n' "$tmp/out" >"$tmp/run.yaml"
@@ -140,7 +140,7 @@ asked 0 "asked when the last step is over" late TERM 0
 asked 75 "no checkpoint within the time of grace" deaf TERM 0
 started=$SECONDS
 asked 75 "asked twice" deaf INT 0.1 INT 0
-must test $((SECONDS - started)) -le 100
+must test $((SECONDS - started)) -lt 250 # else the launch takes 300
 
 # its own command line, and dtrain's
 while IFS='|' read -r options arguments; do
