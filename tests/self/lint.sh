@@ -55,5 +55,8 @@ finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
 finds layers src/dist/comm.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
+finds front_door README.md "words, at most 1100" "$(yes word | head -n 1100 | tr '\n' ' ')"
+finds front_door README.md "not eleven" '`src/model/net.c`'
+finds front_door $plan "lines, at most 3000" "$(yes '/**/' | head -n 3000)"
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'
 exit $bad
