@@ -3,7 +3,7 @@
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
-for f in LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md docs/results.md; do
+for f in LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md docs/map.md docs/reference.md docs/formats.md docs/lab/results.md; do
     [ -s "$f" ] || { echo "$f is missing"; bad=1; }
 done
 for f in quickstart runtests scripts/get-cifar10 proofs/asan scripts/fresh-machine scripts/foreign-machine packaging/deb .ci/run; do

@@ -39,8 +39,8 @@ finds references tests/cli/config.sh "names ${no}where.sh" "true # ${no}where.sh
 finds references tests/cli/config.sh "names scripts/${no}where" "\"\$DTRAIN_SOURCE\"/scripts/true; scripts/${no}where"
 finds references README.md "leads to docs/${no}where.md" "[text](docs/${no}where.md)"
 finds references README.md "no heading #${no}where" "[text](docs/numerics.md#${no}where)"
-finds references docs/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
-finds references docs/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
+finds references docs/lab/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
+finds references docs/lab/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
 finds references "src/model/${no}where.c" "does not begin with" 'int x;'
 finds vocabulary $plan "$plan:" '/* no''body */'
 finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
