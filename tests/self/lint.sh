@@ -43,6 +43,7 @@ finds references docs/lab/results.md "names scripts/${no}where" "\`scripts/${no}
 finds references docs/lab/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
 finds references "src/model/${no}where.c" "does not begin with" 'int x;'
 finds vocabulary $plan "$plan:" '/* no''body */'
+finds vocabulary README.md "that of" 'a sum, as' 'that' 'of one rank'
 finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
