@@ -1,4 +1,4 @@
-/* check.h - checks for wrong bits while a run is on (docs/checks.md); the public header of
+/* check.h - checks for wrong bits while a run is on (docs/lab/checks.md); the public header of
  * src/check.
  *
  * Every --check-every steps, before the update:

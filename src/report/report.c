@@ -8,7 +8,7 @@
  *    "class_accuracy":[..],"time":..}
  *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..,"seconds":..,"account_s":{..}}
  *
- * docs/reference.md describes each member. Numbers have 9 significant digits (a float32 comes back
+ * docs/formats.md describes each member. Numbers have 9 significant digits (a float32 comes back
  * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
 #include "style.h"
 

@@ -65,7 +65,7 @@ bool dt_rundir_held(const char *folder);
 
 /* Checkpoints that survive a kill and a power cut.
  *
- * <run>/checkpoints/step-0000000123/ holds the files that docs/reference.md lists with all their
+ * <run>/checkpoints/step-0000000123/ holds the files that docs/formats.md lists with all their
  * members ("What a checkpoint contains"). Save: write everything into .tmp-step-0000000123, sync
  * each file, MANIFEST last (name, size and XXH3-128 of every file, then of itself), sync the
  * folder, rename it, sync its parent. A folder without the dot is therefore whole, and a reader

@@ -1,5 +1,5 @@
 /* bench_predict.c - closed forms of a step on many ranks, of one shard each, and the constants in
- * them. docs/performance.md has them in words, and how far they are off. */
+ * them. docs/lab/performance.md has them in words, and how far they are off. */
 #include "run.h"
 
 #include <math.h>

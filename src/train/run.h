@@ -172,7 +172,7 @@ dt_check_subject dt_run_subject(dt_run *r);
 void dt_head_print(FILE *f, const dt_run *r, const char *folder);
 /* How many ranks of one node give the bits of `ranks` sooner, if others do: ranks that take turns
  * on a core wait for one another, and more than some 8 threads share a shard unevenly
- * (docs/performance.md). Local. */
+ * (docs/lab/performance.md). Local. */
 int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
 
 /* Seconds of this rank from dt_record_restart to the last dt_place_phase. What the rank that waited

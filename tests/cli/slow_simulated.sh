@@ -17,7 +17,7 @@ for np in 1 16 64; do
     equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/$np")"
 done
 must grep -q "64 ranks x 1 thread on 64 nodes, .* exchange tree" "$tmp/stdout"
-# VGG11, 128 images a rank (docs/performance.md)
+# VGG11, 128 images a rank (docs/lab/performance.md)
 simulate fat-tree 64 skeleton tree 1 2752 0.0508 2365968:0 6494208:0.0638 370944:0.0196 >"$tmp/stdout" 2>"$tmp/stderr"
 code=$?
 must awk -F'[ ,]+' '$2 == "ranks" && $3 == 64 && $7 < 0.142 { good = 1 } END { exit !good }' "$tmp/stdout"

@@ -39,10 +39,11 @@ finds references tests/cli/config.sh "names ${no}where.sh" "true # ${no}where.sh
 finds references tests/cli/config.sh "names scripts/${no}where" "\"\$DTRAIN_SOURCE\"/scripts/true; scripts/${no}where"
 finds references README.md "leads to docs/${no}where.md" "[text](docs/${no}where.md)"
 finds references README.md "no heading #${no}where" "[text](docs/numerics.md#${no}where)"
-finds references docs/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
-finds references docs/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
+finds references docs/lab/results.md "names scripts/${no}where" "\`scripts/${no}where\`"
+finds references docs/lab/results.md "names op_${no}where.c" "as \`op_${no}where.c\` does"
 finds references "src/model/${no}where.c" "does not begin with" 'int x;'
 finds vocabulary $plan "$plan:" '/* no''body */'
+finds vocabulary README.md "that of" 'a sum, as' 'that' 'of one rank'
 finds sizes $plan "a line of 101 characters" "/* $(yes x | head -n 95 | tr -d '\n') */"
 finds sizes $plan "a function of 62 lines" "int f(int x)" "{" "$(yes '    x++;' | head -n 60)" "}"
 finds sizes $plan "lines, at most 500" "$(yes '/**/' | head -n 500)"
@@ -55,5 +56,8 @@ finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
 finds layers src/dist/comm.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
+finds front_door README.md "words, at most 1100" "$(yes word | head -n 1100 | tr '\n' ' ')"
+finds front_door README.md "not eleven" '`src/model/net.c`'
+finds front_door $plan "lines, at most 3000" "$(yes '/**/' | head -n 3000)"
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'
 exit $bad
