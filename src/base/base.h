@@ -5,80 +5,16 @@
  * no function talks to another rank. */
 #ifndef DT_BASE_H
 #define DT_BASE_H
+#include "cpu.h"
 #include "launcher.h"
 #include "place.h"
+#include "status.h"
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* ---- Statuses ------------------------------------------------------------------- */
-
-/* One row per status: name, exit code of the process, what the user reads.
- * The codes follow sysexits; 1, 110, 124-165 and 205 belong to mpirun, timeout, env. */
-#define DT_STATUS_LIST(X)                                                                          \
-    X(OK, 0, "success")                                                                            \
-    X(DECLINED, 70, "not applicable here, ask the next one")                                       \
-    X(USAGE, 64, "bad command line")                                                               \
-    X(FORMAT, 65, "bad data: content is not what its format promises")                             \
-    X(NOINPUT, 66, "missing or unreadable input")                                                  \
-    X(BUG, 70, "internal error: please report it")                                                 \
-    X(SHAPE, 70, "tensor shapes do not fit together")                                              \
-    X(NOMEM, 71, "out of memory or another limit of the system")                                   \
-    X(COMM, 71, "MPI call failed")                                                                 \
-    X(CANTCREATE, 73, "cannot create output")                                                      \
-    X(IO, 74, "input/output error")                                                                \
-    X(PREEMPTED, 75, "stopped by a signal: start it again")                                        \
-    X(MISMATCH, 76, "ranks disagree")                                                              \
-    X(STALLED, 77, "a rank stood still for --stall-abort seconds")                                 \
-    X(CONFIG, 78, "bad configuration")                                                             \
-    X(UNSUPPORTED, 78, "valid, but this build or machine cannot do it")                            \
-    X(NUMERIC, 79, "a loss or a number of the model is not finite")                                \
-    X(CORRUPT, 80, "memory or arithmetic went wrong: a check found other bits")
-
-typedef enum dt_status {
-#define X(name, code, text) DT_##name,
-    DT_STATUS_LIST(X)
-#undef X
-        DT_STATUS_COUNT
-} dt_status;
-
-#define DT_MUST_CHECK __attribute__((warn_unused_result))
-#define DT_PRINTF(f, a) __attribute__((format(printf, f, a)))
-
-int dt_status_exit_code(dt_status s);
-const char *dt_status_text(dt_status s);
-
-/* Record the first cause of a failure in this thread: file, place, value, remedy. Returns code. A
- * second call keeps the first record. Nothing is printed here: eight ranks that read the same bad
- * file print one message, by dt_comm_agree (dist.h) or main. */
-dt_status dt_fail_at(const char *file, int line, dt_status code, const char *fmt, ...)
-    DT_PRINTF(4, 5) DT_MUST_CHECK;
-#define dt_fail(code, ...) dt_fail_at(__FILE__, __LINE__, code, __VA_ARGS__)
-
-/* Put a place that only the caller knows in front of the recorded text: "a.txt:3: ". */
-dt_status dt_fail_place(dt_status code, const char *fmt, ...) DT_PRINTF(2, 3) DT_MUST_CHECK;
-
-/* The recorded text, "" if none; valid until the next dt_fail or dt_fail_clear. */
-const char *dt_fail_text(void);
-/* Forget the record: it is printed, or a fallback was taken. */
-void dt_fail_clear(void);
-
-/* Pass a failure on: who saw it first has recorded it. */
-#define DT_TRY(call)                                                                               \
-    do {                                                                                           \
-        dt_status try_ = (call);                                                                   \
-        if (try_ != DT_OK)                                                                         \
-            return try_;                                                                           \
-    } while (0)
-#define DT_GO(st, call, label)                                                                     \
-    do {                                                                                           \
-        (st) = (call);                                                                             \
-        if ((st) != DT_OK)                                                                         \
-            goto label;                                                                            \
-    } while (0)
 
 /* ---- Small things ----------------------------------------------------------------- */
 
@@ -417,76 +353,5 @@ bool dt_edits_few(const char *word, const char *other);
 double dt_exp(double x);
 double dt_log(double x);
 double dt_cos_turns(double turns); /* cos(2 pi turns) */
-
-/* ---- CPU --------------------------------------------------------------------------- */
-
-/* Instruction sets that kernels are written for, each including the ones before. On ARM64 those of
- * x86-64 only name bits: AMX's, which are made in software, and others, which are refused. */
-#if defined(__aarch64__)
-#define DT_ISA_ARM(X) X(NEON, "neon")
-#else
-#define DT_ISA_ARM(X)
-#endif
-#define DT_ISA_LIST(X)                                                                             \
-    X(PORTABLE, "portable")                                                                        \
-    DT_ISA_ARM(X)                                                                                  \
-    X(AVX2, "avx2")                                                                                \
-    X(AVX512, "avx512")                                                                            \
-    X(AVX512_BF16, "avx512_bf16")                                                                  \
-    X(AMX, "amx")
-typedef enum dt_isa {
-#define X(name, text) DT_ISA_##name,
-    DT_ISA_LIST(X)
-#undef X
-        DT_ISA_COUNT
-} dt_isa;
-const char *dt_isa_name(dt_isa isa);
-bool dt_isa_parse(const char *name, dt_isa *isa); /* false: unknown */
-/* Best set of this CPU and system, lowered by dt_isa_limit and by the variable DT_MAX_ISA. */
-dt_isa dt_isa_current(void);
-/* Lower what dt_isa_current answers; call before any model is made. */
-void dt_isa_limit(dt_isa isa);
-/* The set whose bits are computed: dt_isa_current, or the one that dt_isa_promise named. */
-dt_isa dt_isa_bits(void);
-/* Results have the bits of `isa` from now on, and nothing higher is used. DT_UNSUPPORTED: this CPU
- * cannot make them. Any CPU makes AMX's in software, any with AVX-512 makes AVX512_BF16's. */
-dt_status dt_isa_promise(dt_isa isa) DT_MUST_CHECK;
-/* This CPU passes for one whose best set is `isa`: before dt_isa_promise, where no kernel runs. */
-void dt_isa_imagine(dt_isa isa);
-/* What decided that set, for messages: "--isa", the variable's name, "this CPU's best", ... */
-const char *dt_isa_origin(void);
-
-/* This host's name, for messages. */
-/* How many ranks were asked for: set for those of this host by dtrain --np and dtrain launch. */
-#define DT_ASKED_VARIABLE "DTRAIN_NP"
-enum { DT_HOST_CHARS = 64 };
-void dt_host_name(char host[DT_HOST_CHARS]);
-
-/* Cores this process may run on (affinity mask and cgroup quota), those of the machine, a one-line
- * description of the CPU, and whether the kernel gives pages of 2 MiB: always, madvise (where
- * asked, as slabs do), never, unknown; from hwloc, /proc and /sys. */
-typedef struct dt_machine {
-    int cores_allowed, cores, packages, numa_nodes;
-    char cpu[128], host[DT_HOST_CHARS], huge_pages[16];
-    uint64_t l2_bytes, l3_bytes, memory_bytes;
-} dt_machine;
-void dt_machine_describe(dt_machine *m);
-
-/* The CPUs that this process may use, as it was started; empty where unknown. */
-void dt_machine_cpus(cpu_set_t *set);
-
-/* The part of a machine that a rank's threads keep to. Results never depend on it. */
-typedef struct dt_home {
-    const char *kind; /* "NUMA node" or "package"; NULL: they run where the system puts them */
-    cpu_set_t cpus;
-    char text[64]; /* "NUMA node 1", or "no: " and the reason */
-} dt_home;
-/* Of rank `rank` of this machine's `ranks`, of so many threads each: an equal share of its NUMA
- * nodes, or else packages, that has a CPU for each thread of the ranks in it. None where a
- * launcher, a batch system, a quota or the user (OMP_PROC_BIND) has decided. */
-void dt_home_find(dt_home *h, int rank, int ranks, int threads);
-/* Binds the calling thread and libgomp's to it, or back to all CPUs where it is none. Call it
- * before memory is taken; threads that are made later follow. *h is none where refused. */
-void dt_home_enter(dt_home *h, int threads);
 
 #endif

@@ -283,7 +283,7 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
         DT_TRY(wave_run_step(&r, i));
         const int64_t began = dt_place_clock();
         if (observer)
-            DT_TRY(observer->ready(observer->context, r.plan->final[i][0], r.plan->final[i][1]));
+            DT_TRY(observer->ready(observer->context, r.plan->final[i]));
         dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_READY, 0, began);
     }
     return DT_OK;

@@ -307,10 +307,10 @@ typedef struct dt_result {
     double loss_sum; /* sum of the samples' losses, added in sample order */
     int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
 } dt_result;
-/* Called after each backward step with the number of floats of the gradient slab that
- * are final (it never falls); the last call passes all. */
+/* Called after each backward step with the number of floats of the gradients of DT_SLAB_HOME and
+ * DT_SLAB_CUT that are final (it never falls); the last call passes all. */
 typedef struct dt_observer {
-    dt_status (*ready)(void *context, size_t floats_done, size_t cut_floats_done);
+    dt_status (*ready)(void *context, const size_t floats_done[2]);
     void *context;
 } dt_observer;
 

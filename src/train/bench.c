@@ -67,12 +67,12 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     dt_exchange_stats after;
     double sum = 0;
 
-    dt_exchange_stats_get(r->exchange, &after);
+    dt_exchange_stats_get(dt_run_exchange(r), &after);
     for (size_t i = 0; i < n; i++)
         sum += seconds[i];
     qsort(seconds, n, sizeof *seconds, ascending);
-    row->exchange = dt_exchange_name(r->exchange);
-    row->exact = dt_exchange_exact(r->exchange);
+    row->exchange = dt_exchange_name(dt_run_exchange(r));
+    row->exact = dt_exchange_exact(dt_run_exchange(r));
     row->median_s = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     row->low_s = seconds[0];
     row->high_s = seconds[n - 1];
@@ -96,7 +96,7 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
 static dt_status bench_gradient(const dt_run *r, bench_row *row)
 {
     const size_t n = row->gradient ? dt_model_floats(r->model, DT_SLAB_HOME) : 0;
-    const float *now = r->momentum.mem;
+    const float *now = r->domain[DT_SLAB_HOME].momentum.mem;
     float most = 1e-30f, off = 0;
 
     if (n > 0 && !*row->gradient) {
@@ -129,7 +129,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st, dt_comm_agree(c, bench_gradient(&r, row)), out);
     DT_GO(st, bench_steps(&r, one, o->warmup_steps - one, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
-    dt_exchange_stats_get(r.exchange, &before);
+    dt_exchange_stats_get(dt_run_exchange(&r), &before);
     const double began = dt_place_phase(DT_AT_between);
     dt_record_restart();
     DT_GO(st, bench_steps(&r, o->warmup_steps, o->steps, seconds, &last), out);

@@ -24,12 +24,12 @@ dt_status dt_alone_take(dt_alone *a, const dt_run *r, double step_s)
     *a = (dt_alone){.step_s = step_s,
                     .images = r->global_batch,
                     .tensors = r->net->params,
-                    .buckets = dt_exchange_buckets(r->exchange),
+                    .buckets = dt_exchange_buckets(dt_run_exchange(r)),
                     .moments = r->net->norm_channels};
     if (a->buckets > DT_COUNT_OF(a->bucket))
         return dt_fail(DT_UNSUPPORTED, "--predict: %zu buckets: raise --bucket-mb", a->buckets);
     for (size_t b = 0; b < a->buckets; b++)
-        a->bucket[b].floats = dt_exchange_bucket(r->exchange, b, &a->bucket[b].ahead_s);
+        a->bucket[b].floats = dt_exchange_bucket(dt_run_exchange(r), b, &a->bucket[b].ahead_s);
     return DT_OK;
 }
 

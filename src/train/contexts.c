@@ -72,8 +72,8 @@ dt_status dt_contexts_open(dt_run *r, dt_contexts *c)
     DT_TRY(dt_calloc(&c->moments, width, sizeof(dt_moment *), what));
     DT_TRY(dt_calloc(&c->now, width, sizeof(dt_exec *), what));
     DT_TRY(dt_calloc(&c->which, width, sizeof *c->which, what));
-    DT_TRY(dt_calloc(&c->grad, width, sizeof(float *), what));
-    DT_TRY(dt_calloc(&c->cut_grad, width, sizeof(float *), what));
+    for (int d = 0; d < DT_DOMAINS; d++)
+        DT_TRY(dt_calloc(&c->grad[d], width, sizeof(float *), what));
     DT_TRY(dt_calloc(&c->result, width, sizeof *c->result, what));
     for (int k = 0; k < c->width; k++) {
         DT_TRY(open_place(r, c, k, at));
@@ -90,8 +90,8 @@ void dt_contexts_close(dt_contexts *c)
     free(c->moments);
     free(c->now);
     free(c->which);
-    free(c->grad);
-    free(c->cut_grad);
+    for (int d = 0; d < DT_DOMAINS; d++)
+        free(c->grad[d]);
     free(c->result);
     for (int i = 0; i < DT_MAX_PLANS; i++) {
         dt_plan_destroy(c->plan[i]);
@@ -118,14 +118,15 @@ dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
 dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
 {
     const bool train = c == &r->contexts;
+    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
 
     return (dt_wave){.plan = c->plan[0],
                      .exec = c->now,
                      .count = c->width,
-                     .sync = train ? dt_lockstep_sync(r->lockstep) : NULL,
+                     .sync = train ? dt_lockstep_sync(home->lockstep) : NULL,
                      .moves = dt_grid_moves(r, c),
                      .first_home = c->first_home,
                      .homes = c->homes,
-                     .cut_sync = train ? dt_lockstep_sync(r->grid.lockstep) : NULL,
-                     .cut_grad = c->cut_grad};
+                     .cut_sync = train ? dt_lockstep_sync(cut->lockstep) : NULL,
+                     .cut_grad = c->grad[DT_SLAB_CUT]};
 }

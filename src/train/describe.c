@@ -9,7 +9,7 @@ dt_weights dt_run_weights(const dt_run *r)
 {
     float *running = r->running.mem;
     return (dt_weights){.net = r->net,
-                        .master = r->master.mem,
+                        .master = r->domain[DT_SLAB_HOME].master.mem,
                         .running_mean = running,
                         .running_var = running + r->net->norm_channels};
 }
@@ -31,11 +31,13 @@ static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard
 
 dt_weights dt_run_average(const dt_run *r)
 {
-    if (r->average.bytes == 0)
+    const dt_slab *average = &r->domain[DT_SLAB_HOME].average;
+
+    if (average->bytes == 0)
         return (dt_weights){.net = NULL};
-    float *running = (float *)r->average.mem + dt_model_floats(r->model, DT_SLAB_HOME);
+    float *running = (float *)average->mem + dt_model_floats(r->model, DT_SLAB_HOME);
     return (dt_weights){.net = r->net,
-                        .master = r->average.mem,
+                        .master = average->mem,
                         .running_mean = running,
                         .running_var = running + r->net->norm_channels};
 }
@@ -43,7 +45,7 @@ dt_weights dt_run_average(const dt_run *r)
 dt_snapshot dt_run_snapshot(const dt_run *r)
 {
     dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
-    float *momentum = r->momentum.mem, *whole = r->grid.whole.mem;
+    float *momentum = r->domain[DT_SLAB_HOME].momentum.mem, *whole = r->grid.whole.mem;
 
     if (dt_grid_cuts(r)) { /* NULL, but on the rank that collects them */
         weights.master = whole;
@@ -73,26 +75,27 @@ dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *
 
 dt_check_subject dt_run_subject(dt_run *r)
 {
-    return (dt_check_subject){
-        .comm = r->comm,
-        .o = &r->o,
-        .net = r->net,
-        .model = r->model,
-        .loader = r->loader,
-        .threads = r->threads,
-        .first_shard = r->first_shard,
-        .bn_group = r->bn_group,
-        .along = r->grid.along,
-        .parts = r->grid.parts,
-        .shares = r->shares,
-        .steps_per_epoch = r->steps_per_epoch,
-        .weights = dt_run_weights(r),
-        .average = dt_run_average(r),
-        .momentum = r->momentum.mem,
-        .piece = {r->grid.master.mem, r->grid.momentum.mem, r->grid.average.mem},
-        .room = r->check_room.mem,
-        .run_again = run_again,
-        .context = r};
+    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
+
+    return (dt_check_subject){.comm = r->comm,
+                              .o = &r->o,
+                              .net = r->net,
+                              .model = r->model,
+                              .loader = r->loader,
+                              .threads = r->threads,
+                              .first_shard = r->first_shard,
+                              .bn_group = r->bn_group,
+                              .along = cut->comm,
+                              .parts = r->grid.parts,
+                              .shares = r->shares,
+                              .steps_per_epoch = r->steps_per_epoch,
+                              .weights = dt_run_weights(r),
+                              .average = dt_run_average(r),
+                              .momentum = home->momentum.mem,
+                              .piece = {cut->master.mem, cut->momentum.mem, cut->average.mem},
+                              .room = r->check_room.mem,
+                              .run_again = run_again,
+                              .context = r};
 }
 
 /* ---- Threads and build ------------------------------------------------------------------- */

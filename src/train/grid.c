@@ -32,25 +32,22 @@ dt_status dt_grid_open(dt_run *r)
     g->group = r->comm->rank / g->parts;
     g->groups = g->trial ? 1 : r->comm->world / g->parts;
     dt_shards_of((int)r->o.shards, g->groups, g->group, &g->first, &g->end);
+    r->domains = DT_DOMAINS;
     DT_TRY(dt_comm_split(&g->across, r->comm, g->group));
-    return dt_comm_split(&g->along, r->comm, g->part);
+    DT_TRY(dt_comm_split(&g->along, r->comm, g->part));
+    r->domain[DT_SLAB_CUT].comm = g->along;
+    return DT_OK;
 }
 
 void dt_grid_close(dt_run *r)
 {
     dt_grid *g = &r->grid;
-    dt_slab *const slabs[] = {&g->master, &g->momentum,  &g->average, &g->turned,
-                              &g->packed, &g->gradients, &g->whole};
 
-    dt_moves_destroy(g->moves);
     free(g->wave);
-    dt_lockstep_close(g->lockstep);
-    dt_optim_close(&g->optim);
-    dt_exchange_close(g->exchange);
     dt_comm_close(g->along);
     dt_comm_close(g->across);
-    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
-        dt_slab_destroy(slabs[i]);
+    dt_slab_destroy(&g->turned);
+    dt_slab_destroy(&g->whole);
 }
 
 /* ---- Moves of values ----------------------------------------------------------------------- */
@@ -201,27 +198,29 @@ dt_status dt_grid_moments(dt_run *r)
 
 /* From every rank its output channels of the own input channels. A weight is in memory
  * [taps][in][out]. */
-static dt_status add_turn(dt_grid *g, const dt_param *p, const dt_piece *x, int from, int to)
+static dt_status add_turn(dt_run *r, const dt_param *p, const dt_piece *x, int from, int to)
 {
+    dt_grid *g = &r->grid;
     const dt_cut out = dt_cut_of(p->dim[0], from, g->parts),
                  in = dt_cut_of(p->dim[1], to, g->parts);
     const size_t all_out = (size_t)out.whole, all_in = (size_t)in.whole;
     const size_t row = (size_t)out.count * sizeof(float), rows = (size_t)in.count;
-    const float *master = (float *)g->master.mem + x->offset + in.first * out.count;
+    const float *master =
+        (float *)r->domain[DT_SLAB_CUT].master.mem + x->offset + in.first * out.count;
     float *turned = (float *)g->turned.mem + x->turned + out.first;
 
     for (size_t tap = 0; tap < p->count / (all_in * all_out); tap++) {
-        const dt_rect r = {
-            .key = KEY_TURN,
-            .from = from,
-            .to = to,
-            .source = from == g->part ? master + tap * all_in * (size_t)out.count : NULL,
-            .target = to == g->part ? turned + tap * rows * all_out : NULL,
-            .rows = rows,
-            .bytes = row,
-            .from_stride = row,
-            .to_stride = all_out * sizeof(float)};
-        DT_TRY(dt_moves_add(g->moves, &r));
+        const dt_rect rect = {.key = KEY_TURN,
+                              .from = from,
+                              .to = to,
+                              .source = from == g->part ? master + tap * all_in * (size_t)out.count
+                                                        : NULL,
+                              .target = to == g->part ? turned + tap * rows * all_out : NULL,
+                              .rows = rows,
+                              .bytes = row,
+                              .from_stride = row,
+                              .to_stride = all_out * sizeof(float)};
+        DT_TRY(dt_moves_add(g->moves, &rect));
     }
     return DT_OK;
 }
@@ -264,13 +263,15 @@ enum { STATE_SLABS = 3 };
 
 static void state_slabs(const dt_run *r, state_slab of[STATE_SLABS])
 {
-    const dt_grid *g = &r->grid;
-    const dt_slab *const home[] = {&r->master, &r->momentum, &r->average};
-    const dt_slab *const cut[] = {&g->master, &g->momentum, &g->average};
+    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
+    const dt_slab *const slab[STATE_SLABS][DT_DOMAINS] = {{&home->master, &cut->master},
+                                                          {&home->momentum, &cut->momentum},
+                                                          {&home->average, &cut->average}};
+    float *whole = r->grid.whole.mem;
 
     for (size_t i = 0; i < STATE_SLABS; i++)
-        of[i] = (state_slab){home[i]->bytes ? home[i]->mem : NULL, cut[i]->mem,
-                             g->whole.mem ? (float *)g->whole.mem + i * r->net->slab_floats : NULL};
+        of[i] = (state_slab){slab[i][0]->bytes ? slab[i][0]->mem : NULL, slab[i][1]->mem,
+                             whole ? whole + i * r->net->slab_floats : NULL};
 }
 
 static dt_status add_weights(dt_run *r)
@@ -287,7 +288,7 @@ static dt_status add_weights(dt_run *r)
                 if (of[k].cut)
                     DT_TRY(add_piece(g, p, &x, rank, of[k].cut, of[k].whole));
             for (int to = 0; to < g->parts && p->kind == DT_WEIGHT; to++)
-                DT_TRY(add_turn(g, p, &x, rank, to));
+                DT_TRY(add_turn(r, p, &x, rank, to));
         }
     }
     return DT_OK;
@@ -376,18 +377,18 @@ dt_status dt_grid_collect(dt_run *r)
 
 dt_status dt_grid_spread(dt_run *r)
 {
-    dt_grid *g = &r->grid;
-    const dt_slab *const cut[] = {&g->master, &g->momentum, &g->average};
+    const dt_domain *d = &r->domain[DT_SLAB_CUT];
+    const dt_slab *const cut[] = {&d->master, &d->momentum, &d->average};
 
     if (!dt_grid_cuts(r))
         return DT_OK;
     DT_TRY(dt_grid_turned(r)); /* it reads what is written here */
     if (r->comm->rank == 0)
         copy_home(r, false);
-    if (g->group == 0)
+    if (r->grid.group == 0)
         DT_TRY(grid_run(r, KEY_SPREAD));
     for (size_t i = 0; i < DT_COUNT_OF(cut); i++)
         if (cut[i]->mem)
-            DT_TRY(dt_comm_bcast(g->along, cut[i]->mem, cut[i]->bytes, 0));
+            DT_TRY(dt_comm_bcast(d->comm, cut[i]->mem, cut[i]->bytes, 0));
     return DT_OK;
 }

@@ -22,9 +22,9 @@ static void head_data(FILE *f, const dt_run *r)
 {
     const dt_source_info *info = dt_source_describe(r->source);
 
-    fprintf(f, "data       %s: %lld training and %lld %s images, %d classes\n",
-            DT_SHOWN(r->o.data), (long long)info->train, (long long)info->test,
-            r->o.holdout ? "held-out" : "test", info->classes);
+    fprintf(f, "data       %s: %lld training and %lld %s images, %d classes\n", DT_SHOWN(r->o.data),
+            (long long)info->train, (long long)info->test, r->o.holdout ? "held-out" : "test",
+            info->classes);
 }
 
 static void head_training(FILE *f, const dt_run *r)
@@ -56,7 +56,7 @@ static void head_machine(FILE *f, const dt_run *r)
         fprintf(f, " on %d nodes", nodes);
     const dt_isa isa = r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
     fprintf(f, ", %s (%s%s), exchange %s\n", dt_dtype_name(r->precision), dt_isa_name(isa),
-            isa > dt_isa_current() ? " in software" : "", dt_exchange_name(r->exchange));
+            isa > dt_isa_current() ? " in software" : "", dt_exchange_name(dt_run_exchange(r)));
     if (dt_engine_text())
         fprintf(f, "engine     %s\n", dt_engine_text());
     else if (r->precision == DT_F32 && isa == DT_ISA_PORTABLE)
@@ -105,7 +105,7 @@ int dt_head_ranks(int cores, int ranks, int threads, int64_t shards)
 static void head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = r->comm->node_ranks;
-    const bool same = dt_exchange_exact(r->exchange) && r->comm->nodes == 1;
+    const bool same = dt_exchange_exact(dt_run_exchange(r)) && r->comm->nodes == 1;
     const int better = dt_head_ranks(cores, ranks, r->threads, r->o.shards);
 
     if (better == ranks || (better > ranks && !same))

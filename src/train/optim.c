@@ -6,7 +6,7 @@
 
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
-dt_status dt_optim_open(dt_optim *x, const dt_model *m, bool cut, const dt_options *o,
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, dt_slab_kind kind, const dt_options *o,
                         float *master, float *momentum, int threads)
 {
     const dt_net *net = dt_model_net(m);
@@ -21,7 +21,7 @@ dt_status dt_optim_open(dt_optim *x, const dt_model *m, bool cut, const dt_optio
     DT_TRY(dt_calloc(&made.tensor, net->params, sizeof *made.tensor, "the optimizer"));
     for (size_t i = net->params; i-- > 0;) {
         const dt_piece own = dt_model_piece(m, i);
-        if (own.cut == cut)
+        if (own.cut == (kind == DT_SLAB_CUT))
             made.tensor[made.tensors++] = (dt_optim_tensor){
                 {own.offset, own.count}, all || net->param[i].kind == DT_WEIGHT ? decay : 0};
     }

@@ -25,10 +25,10 @@ typedef struct dt_optim {
     int threads;
 } dt_optim;
 
-/* Of home parameters, or of own pieces of cut ones. Reads the options momentum, nesterov,
+/* Of a slab of parameters. Reads the options momentum, nesterov,
  * weight_decay and decay; the factors are rounded to float32 here. master and momentum are borrowed
  * and must outlive x. DT_NOMEM. */
-dt_status dt_optim_open(dt_optim *x, const dt_model *m, bool cut, const dt_options *o,
+dt_status dt_optim_open(dt_optim *x, const dt_model *m, dt_slab_kind kind, const dt_options *o,
                         float *master, float *momentum, int threads) DT_MUST_CHECK;
 void dt_optim_close(dt_optim *x); /* a zeroed x is allowed */
 /* One step on the slab's floats [owned.first, owned.first + owned.count).

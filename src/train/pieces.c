@@ -47,16 +47,16 @@ dt_status dt_pieces_check(const dt_session *s, dt_run *r)
 static void take_portion(const dt_run *r, dt_snapshot *s)
 {
     const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
-    const dt_grid *g = &r->grid;
+    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
 
     s->model = average.net ? average : weights;
-    s->cut_model = average.net ? g->average.mem : g->master.mem;
+    s->cut_model = average.net ? cut->average.mem : cut->master.mem;
     s->trained = average.net ? weights : average;
-    s->cut_trained = g->master.mem;
-    s->momentum = r->momentum.mem;
-    s->cut_momentum = g->momentum.mem;
+    s->cut_trained = cut->master.mem;
+    s->momentum = home->momentum.mem;
+    s->cut_momentum = cut->momentum.mem;
     s->portion = (dt_portion){
-        .model = r->model, .rank = r->comm->rank, .world = r->comm->world, .parts = g->parts};
+        .model = r->model, .rank = r->comm->rank, .world = r->comm->world, .parts = r->grid.parts};
 }
 
 /* On rank 0, once all have written, or one has not, which was printed. */

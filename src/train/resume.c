@@ -82,10 +82,10 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
     if (strcmp(dt_checkpoint_text(c, "class"), class) != 0)
         dt_warn("another build or instruction set: the bits may differ from those of an "
                 "undisturbed run");
-    if (!dt_exchange_exact(r->exchange))
+    if (!dt_exchange_exact(dt_run_exchange(r)))
         dt_warn("exchange %s is inexact: the bits depend on where the run was interrupted and "
                 "on the number of ranks",
-                dt_exchange_name(r->exchange));
+                dt_exchange_name(dt_run_exchange(r)));
     return DT_OK;
 }
 

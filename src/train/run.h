@@ -24,6 +24,19 @@ enum {
 
 typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
+/* Parameters whose gradient is summed over the same ranks: [DT_SLAB_HOME] those that every rank has
+ * whole, over all ranks; [DT_SLAB_CUT] this rank's pieces of layers that are cut, over the ranks
+ * that have the same ones. */
+typedef struct dt_domain {
+    dt_comm *comm; /* borrowed */
+    dt_slab master, momentum, packed, gradients;
+    dt_slab average; /* of --ema; of DT_SLAB_HOME the running statistics' behind the weights' */
+    dt_exchange *exchange;
+    dt_optim optim;
+    dt_lockstep *lockstep; /* NULL: every shard has statistics of its own */
+} dt_domain;
+enum { DT_DOMAINS = 2 };
+
 /* Training's plans, and a place for each shard of a wave: all of the rank's shards if they share
  * batch-norm statistics, else one. */
 enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
@@ -36,10 +49,9 @@ typedef struct dt_contexts {
     dt_exec **exec;           /* [width][DT_MAX_PLANS]; those of one place share memory */
     dt_moment **moments;      /* [width], in r->arena */
     /* Of the wave that runs, [width] each: */
-    dt_exec **now;    /* NULL: a shard without images */
-    int *which;       /* its plan */
-    float **grad;     /* borrowed from the exchange; NULL: another rank's shard */
-    float **cut_grad; /* the same of cut parameters, of all shards */
+    dt_exec **now;            /* NULL: a shard without images */
+    int *which;               /* its plan */
+    float **grad[DT_DOMAINS]; /* borrowed from the exchanges; NULL: another rank's shard */
     dt_result *result;
 } dt_contexts;
 
@@ -53,12 +65,8 @@ typedef struct dt_grid {
     dt_comm *across;   /* the group's ranks; owned, like all below */
     dt_comm *along;    /* the ranks that have this number in each group: the same cut */
     int first, end;    /* shards of the group */
-    dt_slab master, momentum, average; /* own pieces of cut parameters */
-    dt_slab turned, packed, gradients;
-    dt_slab whole;         /* rank 0: the state as files have it, after dt_grid_collect */
-    dt_exchange *exchange; /* of cut parameters, over `along` */
-    dt_optim optim;
-    dt_lockstep *lockstep; /* of batch norms that are cut; NULL: statistics are not shared */
+    dt_slab turned;    /* DT_SLAB_TURNED */
+    dt_slab whole;     /* rank 0: the state as files have it, after dt_grid_collect */
     dt_moves *moves;
     bool turns;                /* dt_grid_turn is under way */
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
@@ -96,21 +104,18 @@ typedef struct dt_run {
     dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
-    /* Where the exchange shares, the first five and the average lie in one block of the node. */
-    dt_slab master, momentum, running, packed, gradients, arena, scratch, check_room;
-    dt_slab average; /* of --ema: weights, then running statistics */
-    dt_node_mem *node_memory;
-    uint64_t node_bytes; /* this run's on a node, without data */
-    uint64_t node_free;  /* free before this run or its data took any; 0: unknown */
-    bool shares;         /* weights, momentum and statistics are one copy per node */
-    bool writes;         /* this rank, the node's first, fills that copy */
+    dt_domain domain[DT_DOMAINS];
+    int domains; /* 1: no layer is cut */
+    dt_slab running, arena, scratch, check_room;
+    dt_node_mem *node_memory; /* where the exchange shares: `running`, and DT_SLAB_HOME's slabs */
+    uint64_t node_bytes;      /* this run's on a node, without data */
+    uint64_t node_free;       /* free before this run or its data took any; 0: unknown */
+    bool shares;              /* weights, momentum and statistics are one copy per node */
+    bool writes;              /* this rank, the node's first, fills that copy */
 
-    dt_exchange *exchange;
     dt_reduce *loss_tree, *moment_tree;
-    dt_lockstep *lockstep; /* NULL: bn_group is 0 */
-    double sample_weight;  /* a sample weighs this / global batch: 1, or S for --reduce sum */
-    dt_optim optim;
-    dt_checks *checks; /* owned; NULL: none are on */
+    double sample_weight; /* a sample weighs this / global batch: 1, or S for --reduce sum */
+    dt_checks *checks;    /* owned; NULL: none are on */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
 } dt_run;
@@ -166,6 +171,10 @@ dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
 dt_status dt_run_init(dt_run *r) DT_MUST_CHECK;
 /* Weights, running statistics and momentum of rank 0 to all ranks, then compared. Collective. */
 dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
+static inline dt_exchange *dt_run_exchange(const dt_run *r)
+{
+    return r->domain[DT_SLAB_HOME].exchange;
+}
 /* A run as its checks see it, once memory is bound and the exchange open. Local. */
 dt_check_subject dt_run_subject(dt_run *r);
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */

@@ -13,12 +13,13 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { ROW_ARENA = 5, SLABS = 16 };
+enum { ROW_ARENA, SLABS = 6 + DT_DOMAINS * 5 };
 
-/* Of home parameters over all ranks, or of cut ones over those with the same cut, which lie in
- * memory of their own. */
-static dt_status create_exchange(dt_run *r, dt_exchange **x, bool cut, dt_exchange_needs *needs)
+/* Pieces of cut layers lie in each rank's own memory. */
+static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs *needs)
 {
+    const bool cut = kind == DT_SLAB_CUT;
+    const size_t floats = dt_model_floats(r->model, kind);
     const bool any = strcmp(r->o.exchange, "auto") == 0 || strcmp(r->o.exchange, "shared") == 0;
     dt_span *tensor = NULL;
     size_t count = 0;
@@ -30,11 +31,10 @@ static dt_status create_exchange(dt_run *r, dt_exchange **x, bool cut, dt_exchan
             tensor[count++] = (dt_span){own.offset, own.count};
     }
     if (count == 0) /* a slab is never empty */
-        tensor[count++] = (dt_span){0, dt_model_floats(r->model, cut ? DT_SLAB_CUT : DT_SLAB_HOME)};
+        tensor[count++] = (dt_span){0, floats};
     const dt_exchange_opts opts = {.name = cut && any ? "tree" : r->o.exchange,
                                    .shards = (int)r->o.shards,
-                                   .floats =
-                                       dt_model_floats(r->model, cut ? DT_SLAB_CUT : DT_SLAB_HOME),
+                                   .floats = floats,
                                    .tensor = tensor,
                                    .tensors = count,
                                    .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
@@ -43,48 +43,49 @@ static dt_status create_exchange(dt_run *r, dt_exchange **x, bool cut, dt_exchan
                                    .lockstep = r->bn_group > 0 || dt_grid_cuts(r),
                                    .apart = cut,
                                    .threads = r->threads};
-    const dt_status st = dt_exchange_create(x, cut ? r->grid.along : r->comm, &opts, needs);
+    const dt_status st =
+        dt_exchange_create(&r->domain[kind].exchange, r->domain[kind].comm, &opts, needs);
     free(tensor);
     return st;
 }
 
-/* The slabs of weights come first: what an exchange that shares wants to know. */
-static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs needs[2],
+/* What an exchange that shares wants to know is in the rows of DT_SLAB_HOME. */
+static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs needs[DT_DOMAINS],
                       slab_row rows[SLABS])
 {
-    const bool shared = needs->shares;
-    const size_t floats = dt_model_floats(r->model, DT_SLAB_HOME) * sizeof(float);
-    const size_t cut = dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float);
+    const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
     const size_t turned = dt_model_floats(r->model, DT_SLAB_TURNED) * sizeof(float);
     const size_t running = 2 * r->net->norm_channels * sizeof(float);
-    const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
     const size_t train = dt_contexts_bytes(r, &r->contexts), test = dt_contexts_bytes(r, &r->test);
-    const size_t arena = DT_MAX(train, test);
     const size_t scratch = DT_MAX(dt_contexts_scratch(&r->contexts), dt_contexts_scratch(&r->test));
     const bool collects = dt_grid_cuts(r) && r->comm->rank == 0;
     const size_t whole = collects ? (averages ? 3 : 2) * r->net->slab_floats * sizeof(float) : 0;
-    dt_grid *g = &r->grid;
-
     const dt_check_subject subject = dt_run_subject(r);
-    const slab_row all[SLABS] = {
-        {"master weights", &r->master, floats, shared},
-        {"momentum", &r->momentum, trains ? floats : 0, shared},
-        {"packed weights", &r->packed, dt_model_packed_bytes(r->model), shared},
-        {"running statistics", &r->running, running, shared},
-        {"gradients and partial sums", &r->gradients, needs->slabs * floats, shared},
-        {"activations", &r->arena, arena, false},
+    const slab_row others[] = {
+        [ROW_ARENA] = {"activations", &r->arena, DT_MAX(train, test), false},
         {"scratch", &r->scratch, scratch, false},
-        {"averaged weights", &r->average, averages ? floats + running : 0, shared},
+        {"running statistics", &r->running, running, needs->shares},
         {"checks", &r->check_room, trains ? dt_checks_bytes(&subject) : 0, false},
-        {"cut weights", &g->master, cut, false},
-        {"momentum of cut weights", &g->momentum, cut, false},
-        {"averaged cut weights", &g->average, averages ? cut : 0, false},
-        {"packed cut weights", &g->packed, dt_model_cut_packed_bytes(r->model), false},
-        {"cut weights by input", &g->turned, turned, false},
-        {"gradients of cut weights", &g->gradients, needs[1].slabs * cut, false},
-        {"the whole state", &g->whole, whole, false},
+        {"cut weights by input", &r->grid.turned, turned, false},
+        {"the whole state", &r->grid.whole, whole, false},
     };
-    memcpy(rows, all, sizeof all);
+
+    memcpy(rows, others, sizeof others);
+    rows += DT_COUNT_OF(others);
+    for (int i = 0; i < DT_DOMAINS; i++) {
+        dt_domain *d = &r->domain[i];
+        const bool home = i == DT_SLAB_HOME, shared = home && needs->shares;
+        const size_t floats = dt_model_floats(r->model, (dt_slab_kind)i) * sizeof(float);
+        const size_t packed =
+            home ? dt_model_packed_bytes(r->model) : dt_model_cut_packed_bytes(r->model);
+        *rows++ = (slab_row){"master weights", &d->master, floats, shared};
+        *rows++ = (slab_row){"momentum", &d->momentum, trains ? floats : 0, shared};
+        *rows++ = (slab_row){"packed weights", &d->packed, packed, shared};
+        *rows++ = (slab_row){"gradients and partial sums", &d->gradients, needs[i].slabs * floats,
+                             shared};
+        *rows++ = (slab_row){"averaged weights", &d->average,
+                             averages ? floats + (home ? running : 0) : 0, shared};
+    }
 }
 
 /* What the program needs beside its slabs: libraries, generated code, MPI's buffers. */
@@ -160,45 +161,35 @@ static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
 
 /* ---- Ranks --------------------------------------------------------------------------------- */
 
-static dt_status open_exchange(dt_run *r)
+/* The exchanges and the optimizers of all domains, and the small sums over all shards. */
+static dt_status open_sums(dt_run *r)
 {
     const int shards = (int)r->o.shards;
     size_t channels = 0;
 
     for (size_t i = 0; i < r->net->norms; i++)
         channels = DT_MAX(channels, r->net->norm[i].channels);
-    DT_TRY(dt_exchange_open(r->exchange, r->gradients.mem));
-    if (dt_grid_cuts(r))
-        DT_TRY(dt_exchange_open(r->grid.exchange, r->grid.gradients.mem));
+    for (int i = 0; i < r->domains; i++) {
+        dt_domain *d = &r->domain[i];
+        DT_TRY(dt_exchange_open(d->exchange, d->gradients.mem));
+        DT_TRY(dt_lockstep_open(&d->lockstep, d->comm, shards, r->bn_group, channels));
+        DT_TRY(dt_optim_open(&d->optim, r->model, (dt_slab_kind)i, &r->o, d->master.mem,
+                             d->momentum.mem, r->threads));
+    }
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, r->net->norm_channels,
                             &dt_fold_moments, shards));
-    DT_TRY(dt_lockstep_open(&r->lockstep, r->comm, shards, r->bn_group, channels));
-    if (dt_grid_cuts(r))
-        DT_TRY(dt_lockstep_open(&r->grid.lockstep, r->grid.along, shards, r->bn_group, channels));
     return dt_contexts_open(r, &r->contexts);
-}
-
-static dt_status open_optim(dt_run *r)
-{
-    dt_grid *g = &r->grid;
-
-    DT_TRY(dt_optim_open(&r->optim, r->model, false, &r->o, r->master.mem, r->momentum.mem,
-                         r->threads));
-    return dt_optim_open(&g->optim, r->model, true, &r->o, g->master.mem, g->momentum.mem,
-                         r->threads);
 }
 
 /* What the exchange needs, and with it all slabs. */
 static dt_status plan_slabs(dt_run *r, dt_purpose purpose, slab_row rows[SLABS])
 {
-    dt_exchange_needs needs[2] = {{.shares = false}, {.shares = false}};
+    dt_exchange_needs needs[DT_DOMAINS] = {{.shares = false}, {.shares = false}};
 
-    if (purpose == DT_FOR_TRAINING)
-        DT_TRY(create_exchange(r, &r->exchange, false, &needs[0]));
-    if (dt_grid_cuts(r))
-        DT_TRY(create_exchange(r, &r->grid.exchange, true, &needs[1]));
-    r->shares = needs[0].shares;
+    for (int i = 0; i < r->domains && purpose == DT_FOR_TRAINING; i++)
+        DT_TRY(create_exchange(r, (dt_slab_kind)i, &needs[i]));
+    r->shares = needs->shares;
     slab_rows(r, purpose, needs, rows);
     return check_memory(r, purpose, rows);
 }
@@ -212,8 +203,7 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
     DT_TRY(dt_comm_agree(r->comm, take_memory(r, rows)));
     if (purpose != DT_FOR_TRAINING)
         return DT_OK;
-    DT_TRY(dt_comm_agree(r->comm, open_exchange(r)));
-    DT_TRY(dt_comm_agree(r->comm, open_optim(r)));
+    DT_TRY(dt_comm_agree(r->comm, open_sums(r)));
     DT_TRY(dt_grid_bind(r));
     const dt_check_subject subject = dt_run_subject(r);
     return dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));

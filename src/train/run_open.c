@@ -17,8 +17,7 @@ static int threads_of(const dt_comm *c, const dt_options *o)
     dt_machine_describe(&m);
     if (threads > m.cores_allowed)
         dt_warn("%s %d, but a rank may use %d of %d cores: %s%s", from, threads, m.cores_allowed,
-                m.cores,
-                m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower ",
+                m.cores, m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower ",
                 m.cores_allowed < m.cores ? "" : from);
     return threads;
 }
@@ -73,8 +72,8 @@ static dt_status check_data_memory(dt_run *r)
 static dt_status open_source(dt_run *r)
 {
     dt_place_phase(DT_AT_data);
-    DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, dt_path_moved(r->o.data),
-                                                 r->o.subset, (uint32_t)r->o.seed)));
+    DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, dt_path_moved(r->o.data), r->o.subset,
+                                                 (uint32_t)r->o.seed)));
     return dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout));
 }
 
@@ -217,6 +216,8 @@ static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, open_data(r), out);
     if (dt_options_parallel(&r->o)->searches)
         DT_GO(st, dt_auto_choose(r), out);
+    r->domain[DT_SLAB_HOME].comm = c;
+    r->domains = 1;
     DT_GO(st, dt_grid_open(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
@@ -250,15 +251,26 @@ dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts, int 
     return run_open(r, o, DT_FOR_TRAINING);
 }
 
+static void close_domain(dt_domain *d)
+{
+    dt_slab *const slabs[] = {&d->master, &d->momentum, &d->packed, &d->gradients, &d->average};
+
+    dt_lockstep_close(d->lockstep);
+    dt_optim_close(&d->optim);
+    dt_exchange_close(d->exchange);
+    for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
+        dt_slab_destroy(slabs[i]);
+}
+
 void dt_run_close(dt_run *r)
 {
     dt_checks_close(r->checks);
-    dt_optim_close(&r->optim);
     free(r->tally);
-    dt_lockstep_close(r->lockstep);
     dt_reduce_destroy(r->moment_tree);
     dt_reduce_destroy(r->loss_tree);
-    dt_exchange_close(r->exchange);
+    dt_moves_destroy(r->grid.moves); /* until here they may read weights */
+    for (int d = 0; d < DT_DOMAINS; d++)
+        close_domain(&r->domain[d]);
     dt_contexts_close(&r->contexts);
     dt_contexts_close(&r->test);
     dt_grid_close(r);
@@ -268,8 +280,7 @@ void dt_run_close(dt_run *r)
     dt_source_close(r->source);
     dt_node_mem_destroy(r->data_memory);
     dt_node_mem_destroy(r->node_memory);
-    dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running,    &r->packed, &r->gradients,
-                              &r->arena,  &r->scratch,  &r->check_room, &r->average};
+    dt_slab *const slabs[] = {&r->running, &r->arena, &r->scratch, &r->check_room};
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);
@@ -352,7 +363,8 @@ static dt_status broadcast_slab(dt_run *r, const dt_slab *slab)
 
 dt_status dt_run_broadcast(dt_run *r)
 {
-    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running, &r->average};
+    const dt_domain *d = &r->domain[DT_SLAB_HOME];
+    const dt_slab *const slabs[] = {&d->master, &d->momentum, &r->running, &d->average};
 
     DT_TRY(dt_grid_spread(r));
     if (!r->shares || r->comm->nodes > 1)

@@ -14,10 +14,9 @@ static void clear_shard(const dt_run *r, int k)
 {
     const dt_contexts *c = &r->contexts;
 
-    if (c->grad[k])
-        memset(c->grad[k], 0, dt_model_floats(r->model, DT_SLAB_HOME) * sizeof(float));
-    if (c->cut_grad[k])
-        memset(c->cut_grad[k], 0, dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float));
+    for (int d = 0; d < r->domains; d++)
+        if (c->grad[d][k])
+            memset(c->grad[d][k], 0, dt_model_floats(r->model, (dt_slab_kind)d) * sizeof(float));
     memset(c->moments[k], 0, r->net->norm_channels * sizeof(dt_moment));
 }
 
@@ -32,28 +31,29 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
         const int64_t size = dt_shard_size(n, (int)r->o.shards, first + k, NULL);
         const bool home = dt_contexts_home(c, k);
         DT_TRY(dt_contexts_find(c, k, size));
-        c->grad[k] = home ? dt_exchange_leaf(r->exchange) : NULL;
-        c->cut_grad[k] = dt_grid_cuts(r) ? dt_exchange_leaf(r->grid.exchange) : NULL;
+        for (int d = 0; d < r->domains; d++) /* all ranks of a group compute its cut layers */
+            c->grad[d][k] =
+                home || d == DT_SLAB_CUT ? dt_exchange_leaf(r->domain[d].exchange) : NULL;
         if (!c->now[k])
             clear_shard(r, k);
         if (!c->now[k] || !home)
             continue;
         dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
                         dt_exec_labels(c->now[k]));
-        dt_checks_shard(r->checks, first + k, c->grad[k]);
+        dt_checks_shard(r->checks, first + k, c->grad[DT_SLAB_HOME][k]);
     }
     return DT_OK;
 }
 
 /* Backward reports how much of the gradient is final: the exchange sends that meanwhile. */
-static dt_status gradient_ready(void *context, size_t floats_done, size_t cut_floats_done)
+static dt_status gradient_ready(void *context, const size_t floats_done[DT_DOMAINS])
 {
     dt_run *r = context;
 
-    dt_checks_gradient(r->checks, floats_done);
-    if (dt_grid_cuts(r))
-        DT_TRY(dt_exchange_ready(r->grid.exchange, cut_floats_done));
-    return dt_exchange_ready(r->exchange, floats_done);
+    dt_checks_gradient(r->checks, floats_done[DT_SLAB_HOME]);
+    for (int d = r->domains; d-- > 0;)
+        DT_TRY(dt_exchange_ready(r->domain[d].exchange, floats_done[d]));
+    return DT_OK;
 }
 
 /* A shard's small values for the trees over all shards. Requests to save and to stop travel with
@@ -89,7 +89,7 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     DT_TRY(dt_grid_moments(r));
     dt_place_phase(DT_AT_backward);
     DT_TRY(dt_grid_turned(r));
-    DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad, &observer));
+    DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad[DT_SLAB_HOME], &observer));
     for (int k = c->first_home; k < c->first_home + c->homes; k++) {
         dt_checks_loss(r->checks, first + k, &c->result[k]);
         push_shard(r, k, first + k, save);
@@ -100,21 +100,16 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
 /* ---- Sums over all shards, and what is made of them -------------------------------------- */
 
 typedef struct gradient_sum {
-    const float *gradient; /* [slab]; what this rank owns of it: */
+    const float *sum; /* [slab]; what this rank owns of it: */
     const dt_span *owned;
     size_t spans;
 } gradient_sum;
 typedef struct sums {
-    gradient_sum home, cut;   /* of home parameters, of own pieces */
+    gradient_sum gradient[DT_DOMAINS];
     const double *loss;       /* [DT_LEAF_COUNT] */
     const dt_moment *moments; /* of batch norms, for the running statistics */
     int64_t asked[2];         /* to save, to stop: by ranks without shards, too */
 } sums;
-
-static dt_status finish_gradient(dt_exchange *x, gradient_sum *s)
-{
-    return dt_exchange_finish(x, &s->gradient, &s->owned, &s->spans);
-}
 
 static dt_status sum_up(dt_run *r, sums *s, bool save)
 {
@@ -122,9 +117,10 @@ static dt_status sum_up(dt_run *r, sums *s, bool save)
 
     dt_place_phase(DT_AT_exchange);
     *s = (sums){.asked = {save, dt_signals_stop() != 0}};
-    DT_TRY(finish_gradient(r->exchange, &s->home));
-    if (dt_grid_cuts(r))
-        DT_TRY(finish_gradient(r->grid.exchange, &s->cut));
+    for (int d = 0; d < r->domains; d++) {
+        gradient_sum *g = &s->gradient[d];
+        DT_TRY(dt_exchange_finish(r->domain[d].exchange, &g->sum, &g->owned, &g->spans));
+    }
     if (r->comm->world > r->o.shards) /* some have no leaf for it */
         DT_TRY(dt_comm_max_i64(r->comm, s->asked, 2));
     DT_TRY(dt_reduce_finish(r->loss_tree, &loss));
@@ -156,7 +152,7 @@ static dt_status loss_failed(const dt_run *r, int64_t epoch, int64_t step, doubl
 static dt_status publish(dt_run *r)
 {
     dt_place_phase(DT_AT_exchange);
-    return dt_exchange_publish(r->exchange);
+    return dt_exchange_publish(dt_run_exchange(r));
 }
 
 static void pack(dt_run *r)
@@ -176,30 +172,33 @@ dt_status dt_run_pack(dt_run *r)
 
 void dt_run_bind(dt_run *r, const dt_weights *w)
 {
-    const bool averages = r->average.bytes > 0 && w->master == r->average.mem;
-    const dt_slab *cut = averages ? &r->grid.average : &r->grid.master;
+    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
+    const bool averages = home->average.bytes > 0 && w->master == home->average.mem;
 
-    dt_model_bind(r->model, w, r->packed.mem);
-    dt_model_bind_cut(r->model, cut->mem, r->grid.turned.mem, r->grid.packed.mem);
+    dt_model_bind(r->model, w, home->packed.mem);
+    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem, r->grid.turned.mem,
+                      cut->packed.mem);
 }
 
 dt_status dt_run_use(dt_run *r, const dt_weights *w)
 {
     dt_run_bind(r, w);
     pack(r);
-    return dt_exchange_publish(r->exchange);
+    return dt_exchange_publish(dt_run_exchange(r));
 }
 
-/* What this rank owns of a slab; average: NULL without --ema. */
-static void update_slab(dt_run *r, const dt_optim *x, const gradient_sum *s, float *average,
-                        double lr, float part)
+/* What this rank owns of a domain. */
+static void update_domain(const dt_run *r, const dt_domain *d, const gradient_sum *g, double lr,
+                          float part)
 {
-    for (size_t i = 0; i < s->spans; i++) {
-        const dt_span own = s->owned[i];
-        dt_optim_step(x, own, s->gradient, lr);
-        if (average)
-            dt_average_step(average + own.first, x->master + own.first, own.count, part,
-                            r->threads);
+    const float *master = d->master.mem;
+    float *average = d->average.mem;
+
+    for (size_t i = 0; i < g->spans; i++) {
+        const dt_span own = g->owned[i];
+        dt_optim_step(&d->optim, own, g->sum, lr);
+        if (d->average.bytes > 0)
+            dt_average_step(average + own.first, master + own.first, own.count, part, r->threads);
     }
 }
 
@@ -211,8 +210,8 @@ static dt_status update(dt_run *r, const sums *s, double lr, bool first)
     const float part = first ? 1 : (float)(1 - r->o.ema);
 
     dt_place_phase(DT_AT_update);
-    update_slab(r, &r->optim, &s->home, average.master, lr, part);
-    update_slab(r, &r->grid.optim, &s->cut, r->grid.average.mem, lr, part);
+    for (int d = 0; d < r->domains; d++)
+        update_domain(r, &r->domain[d], &s->gradient[d], lr, part);
     DT_TRY(publish(r));
     dt_place_phase(DT_AT_update);
     if (r->writes)

@@ -369,7 +369,7 @@ static dt_status begin(training *t)
         dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, 1, 1);
     }
     if (average.net && dt_grid_cuts(r) && !path[0])
-        dt_average_step(r->grid.average.mem, r->grid.master.mem,
+        dt_average_step(r->domain[DT_SLAB_CUT].average.mem, r->domain[DT_SLAB_CUT].master.mem,
                         dt_model_floats(r->model, DT_SLAB_CUT), 1, 1);
     if (!path[0])
         DT_TRY(dt_grid_collect(r));

@@ -222,7 +222,7 @@ static void sharing_reserves(void **state)
     assert_ok(dt_run_open(&run, comm, &o, DT_FOR_TRAINING));
     int64_t all = (int64_t)reserved;
     assert_ok(dt_comm_sum_i64(comm, &all, 1));
-    const dt_slab *const slab[] = {&run.master, &run.momentum, &run.running};
+    const dt_slab *const slab[] = {&run.domain[0].master, &run.domain[0].momentum, &run.running};
     int64_t shared = 0;
     for (size_t i = 0; comm->world > 1 && i < sizeof slab / sizeof *slab; i++)
         shared += (int64_t)slab[i]->bytes;
@@ -279,7 +279,7 @@ static void all_end_with_one_line(void **state)
     arm(CALL_memfd_create, 0, 0);
     assert_ok(open_run(&r, &c, &lines));
     assert_int_equal(lines, 0);
-    assert_string_equal(dt_exchange_name(r.exchange), world == 1 ? "shared" : "tree");
+    assert_string_equal(dt_exchange_name(dt_run_exchange(&r)), world == 1 ? "shared" : "tree");
     dt_run_close(&r);
     arm(-1, 0, 0);
     assert_ok(dt_comm_split_nodes(comm, 1));

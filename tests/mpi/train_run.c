@@ -12,7 +12,7 @@
 /* Weights, momentum and statistics: write what `by` makes, or tell whether they are that. */
 static bool numbers(const dt_run *r, float by, bool write)
 {
-    const dt_slab *const slabs[] = {&r->master, &r->momentum, &r->running};
+    const dt_slab *const slabs[] = {&r->domain[0].master, &r->domain[0].momentum, &r->running};
     bool same = true;
 
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++) {
@@ -92,11 +92,11 @@ static void node_becomes_a_number(void **state)
 static void set_weights(dt_run *r, const float *bias)
 {
     const dt_param *p = &r->net->param[r->net->params - 1];
-    float *master = r->master.mem;
+    float *master = r->domain[0].master.mem;
 
     assert_int_equal(p->count, 10);
     if (r->writes) {
-        memset(master, 0, r->master.bytes);
+        memset(master, 0, r->domain[0].master.bytes);
         for (size_t k = 0; k < p->count; k++)
             master[p->offset + k] = bias[k];
     }

@@ -79,7 +79,7 @@ static void slices_are_named(void **state)
     assert_ok(step(&r, 0));
     assert_ok(step(&r, 1));
     assert_ok(dt_replicas_local(r.checks));
-    float *const slab[] = {r.master.mem, r.momentum.mem};
+    float *const slab[] = {r.domain[0].master.mem, r.domain[0].momentum.mem};
     for (size_t i = 0; i < r.net->params; i++) {
         const dt_param *p = &r.net->param[i];
         const size_t last = p->offset + p->count - 1;
@@ -166,7 +166,7 @@ static void healthy_runs_are_left_alone(void **state)
         if (r.checks)
             assert_ok(dt_checks_now(r.checks));
         const dt_weights s = dt_run_weights(&r);
-        assert_ok(dt_state_hash(&s, r.momentum.mem, 0, 0, NULL, &digest));
+        assert_ok(dt_state_hash(&s, r.domain[0].momentum.mem, 0, 0, NULL, &digest));
         dt_digest_text(digest, text[i]);
         dt_run_close(&r);
     }

@@ -168,7 +168,7 @@ static void run_slab(const dt_options *o, int threads, size_t cut, int k)
         master[k][i] = 2 * grad[floats - 1 - i];
         momentum[k][i] = 0;
     }
-    assert_ok(dt_optim_open(&x, model, false, o, master[k], momentum[k], threads));
+    assert_ok(dt_optim_open(&x, model, DT_SLAB_HOME, o, master[k], momentum[k], threads));
     for (int step = 0; step < 3; step++) {
         dt_optim_step(&x, (dt_span){0, cut}, grad, 0.1);
         dt_optim_step(&x, (dt_span){cut, floats - cut}, grad, 0.1);
@@ -211,7 +211,7 @@ static void decay_reaches_its_parameters(void **state)
             w[i] = 1;
             m[i] = 0;
         }
-        assert_ok(dt_optim_open(&x, model, false, &o, w, m, 2));
+        assert_ok(dt_optim_open(&x, model, DT_SLAB_HOME, &o, w, m, 2));
         dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
         for (size_t i = 0; i < net->params; i++) {
             const dt_param *p = dt_net_slab_param(net, i);
