@@ -147,7 +147,7 @@ def network(dir, size, options):
     images, labels = pictures(data, size)
     dtrain("--data", data, "--image-size", str(size), *options, "--global-batch", "4", "--batch",
            "auto", "--max-steps", "3", "--lr", "0.001", "--precision", "fp32", "--out", run)
-    for extra in [], ["--raw-input"]:
+    for extra in [], ["--to", "onnx-raw"]:
         file = f"{dir}/{len(extra)}.onnx"
         dtrain("convert", run, "--out", file, *extra)
         model = onnx.load(file)
@@ -164,7 +164,7 @@ def network(dir, size, options):
         first = logits
     check(f"names {name}", json.loads(says["dtrain.class_names"]) == ["a", "b"])
     loss = (numpy.log(numpy.exp(logits).sum(1)) - logits[numpy.arange(len(labels)), labels]).mean()
-    said = json.loads(dtrain("eval", "--model", run, "--data", data, "--precision", "fp32", "--json"))
+    said = json.loads(dtrain("eval", run, "--data", data, "--precision", "fp32", "--json"))
     error = abs(loss - said["test_loss"]) / abs(said["test_loss"])
     check(f"onnx {name}", error < 1e-5, f"loss {loss:.8f}, eval {said['test_loss']}, relative {error:.1e}")
     file = f"{dir}/x.safetensors"
@@ -254,7 +254,7 @@ def tensorboard_part(dir):
     first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not os.path.exists(f"{run}/metrics.jsonl") or len(open(f"{run}/metrics.jsonl").readlines()) < 45:
         time.sleep(0.02)
-    watch = subprocess.Popen([binary, "tensorboard", run, "--logdir", logs, "--watch"], stdout=subprocess.DEVNULL)
+    watch = subprocess.Popen([binary, "tensorboard", run, "--out", logs, "--watch"], stdout=subprocess.DEVNULL)
     time.sleep(3)
     first.send_signal(signal.SIGKILL)
     first.wait()
@@ -263,9 +263,9 @@ def tensorboard_part(dir):
     reader = scalars(f"{logs}/t")[0]
     again = subprocess.Popen([*words, "--resume", "auto"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(1)
-    subprocess.run([binary, "tensorboard", run, "--logdir", logs, "--watch"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([binary, "tensorboard", run, "--out", logs, "--watch"], stdout=subprocess.DEVNULL, check=True)
     again.wait()
-    subprocess.run([binary, "tensorboard", run, "--logdir", logs], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([binary, "tensorboard", run, "--out", logs], stdout=subprocess.DEVNULL, check=True)
     check("tensorboard resumed", scalars(f"{logs}/t")[1] == recorded(run), f"{len(recorded(run)['lr'])} steps")
     reader.Reload()
     seen = {t: [s.step for s in reader.Scalars(t)] for t in reader.Tags()["scalars"]}

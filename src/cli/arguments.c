@@ -8,7 +8,10 @@ static dt_status unknown(const char *name)
 {
     char spelled[DT_OPTION_NAME];
     const char *bare = name + strspn(name, "-"), *meant = dt_option_meant(bare, true);
+    const dt_option_gone *gone = dt_option_gone_find(bare);
 
+    if (gone)
+        return dt_fail(DT_USAGE, "%s is gone: %s", name, gone->instead);
     if (strcmp(bare, "np") == 0)
         return dt_fail(DT_USAGE,
                        "%s: 'dtrain --np N' starts N ranks by itself; where mpirun starts "

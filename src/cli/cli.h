@@ -17,16 +17,16 @@ struct json_t;
  * The mean of one model is that model: convert is average. */
 /* clang-format off */
 #define DT_NETWORK_OPTIONS \
-    " net variant stem image_size batch global_batch shards exchange strategy precision engine engine_check threads"
+    " net variant stem image_size batch global_batch shards exchange strategy precision engine threads"
 #define DT_COMMAND_LIST(X) \
     X(train, "train", "train a network (the default)", \
       .call = dt_train, .computes = true) \
     X(eval, "eval", "MODEL: loss and accuracy of a saved model on the test images", \
       .call = dt_eval, .operands = "MODEL [OPTION...]", \
-      .options = " data holdout precision engine engine_check threads", .most = 1, .computes = true, \
+      .options = " data holdout precision engine threads", .least = 1, .most = 1, .computes = true, \
       .models = true) \
     X(predict, "predict", "MODEL PICTURE...: the most likely classes of pictures", \
-      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision engine engine_check threads", \
+      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision engine threads", \
       .least = 2, .most = INT_MAX, .computes = true, .models = true) \
     X(summary, "summary", "layers, parameters and work of the network, or of a MODEL's", \
       .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
@@ -63,8 +63,8 @@ struct json_t;
       .lead = dt_merge, .operands = "CHECKPOINT|FILE... --out FILE | --shards N --out DIR", \
       .options = " out names shards", .least = 1, .most = INT_MAX) \
     X(tensorboard, "tensorboard", "RUN...: records of runs as files that TensorBoard reads", \
-      .lead = dt_tensorboard, .operands = "RUN... [--logdir DIR] [--watch]", .least = 1, \
-      .most = INT_MAX) \
+      .lead = dt_tensorboard, .operands = "RUN... [--out DIR] [--watch]", .options = " out", \
+      .least = 1, .most = INT_MAX) \
     X(config, "config", "the effective options as a configuration file (--print-config)", \
       .call = print_config) \
     X(launch, "launch", "start a run on one host or several: dtrain launch --help", \
@@ -93,7 +93,7 @@ typedef struct dt_command {
     bool bare;            /* reads no options: works whatever files and environment hold */
     bool computes;        /* runs or compiles a network: needs memory and some stack */
     bool looks;           /* runs no kernel: shows what a CPU with --isa would take, on any */
-    bool models;          /* the first operand is --model, whose run's options stand in place of the
+    bool models;          /* the first operand is a model, whose run's options stand in place of the
                       defaults */
 } dt_command;
 #define X(id, ...) extern const dt_command dt_command_##id;

@@ -11,7 +11,8 @@ typedef struct follow {
     const dt_options *o;
     const char *const *run; /* [runs] */
     size_t runs;
-    dt_events *events; /* [runs], owned; NULL: of status */
+    dt_events *events;  /* [runs], owned; NULL: of status */
+    const char *folder; /* of TensorBoard's files */
 } follow;
 
 /* Once, or with --watch every two seconds, until no run is held. What a run has recorded before it
@@ -70,12 +71,12 @@ static dt_status events_of(const follow *f, size_t i)
     if (!realpath(f->run[i], own))
         return dt_fail(DT_NOINPUT, "%s: there is no such run folder", f->run[i]);
     DT_TRY(dt_path_join(e->metrics, f->run[i], "metrics.jsonl"));
-    DT_TRY(dt_path_join(e->folder, f->o->logdir, basename(own)));
+    DT_TRY(dt_path_join(e->folder, f->folder, basename(own)));
     for (size_t k = 0; k < i; k++)
         if (strcmp(f->events[k].folder, e->folder) == 0)
             return dt_fail(DT_USAGE,
                            "%s and %s would both be written to %s: rename one, or "
-                           "give each a --logdir of its own",
+                           "give each another --out",
                            f->run[k], f->run[i], e->folder);
     return DT_OK;
 }
@@ -88,13 +89,13 @@ static dt_status convert(follow *f, size_t i, bool going)
 
 dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t runs)
 {
-    follow f = {.o = o, .run = run, .runs = runs};
+    follow f = {.o = o, .run = run, .runs = runs, .folder = o->out[0] ? o->out : "tensorboard"};
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&f.events, runs, sizeof *f.events, "the list of runs"));
     for (size_t i = 0; i < runs; i++)
         DT_GO(st, events_of(&f, i), out);
-    printf("look at them with: tensorboard --logdir %s\n", o->logdir);
+    printf("look at them with: tensorboard --logdir %s\n", f.folder);
     fflush(stdout);
     st = follow_all(&f, convert);
 

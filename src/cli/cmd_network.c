@@ -182,8 +182,6 @@ static dt_status plan_show(const preview *s, const dt_options *o)
                        "--strategy %s: give --ranks N, too, or --tensor-parallel M: on one rank "
                        "nothing is cut",
                        o->strategy);
-    if (o->strategy_out[0])
-        DT_TRY(dt_strategy_save(s->net, &s->o, s->ranks));
     if (!o->json)
         plan_steps(s->plan);
     json_t *strategy = cuts ? plan_layouts(s) : NULL;

@@ -20,31 +20,33 @@ static const char others[] =
     " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN NP";
 
 /* One "DTRAIN_NAME=value". */
-static void take_variable(dt_settings *s, const char *variable, const char **config)
+static dt_status take_variable(dt_settings *s, const char *variable, const char **config)
 {
     const char *bare = variable + strlen("DTRAIN_"), *equals = strchr(variable, '=');
     char name[DT_OPTION_NAME] = "", meant[DT_OPTION_NAME];
 
     if (!equals || (size_t)(equals - bare) >= sizeof name)
-        return;
+        return DT_OK;
     memcpy(name, bare, (size_t)(equals - bare));
-    if (strcmp(name, "CONFIG") == 0) {
+    if (strcmp(name, "CONFIG") == 0)
         *config = equals + 1;
-        return;
-    }
-    if (dt_words_have(others, name))
-        return;
+    if (strcmp(name, "CONFIG") == 0 || dt_words_have(others, name))
+        return DT_OK;
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     const dt_option_row *row = dt_option_find(name);
-    if (row) {
-        s->layer[DT_VARIABLES_LAYER].value[row - dt_option_table].text = equals + 1;
-        return;
-    }
+    const dt_option_gone *gone = dt_option_gone_find(name);
     const char *option = dt_option_meant(name, false);
-    dt_warn("%.*s in the environment is no option and is ignored%s%s%s", (int)(equals - variable),
-            variable, option ? "; did you mean " : "",
-            option ? dt_variable_name(option, meant) : "", option ? "?" : "");
+    if (gone)
+        return dt_fail(DT_CONFIG, "%.*s is gone: %s", (int)(equals - variable), variable,
+                       gone->instead);
+    if (row)
+        s->layer[DT_VARIABLES_LAYER].value[row - dt_option_table].text = equals + 1;
+    else
+        dt_warn("%.*s in the environment is no option and is ignored%s%s%s",
+                (int)(equals - variable), variable, option ? "; did you mean " : "",
+                option ? dt_variable_name(option, meant) : "", option ? "?" : "");
+    return DT_OK;
 }
 
 /* ---- Layers ---------------------------------------------------------------------- */
@@ -73,7 +75,7 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
         return DT_OK;
     for (; *environment; environment++)
         if (strncmp(*environment, "DTRAIN_", strlen("DTRAIN_")) == 0)
-            take_variable(s, *environment, &variable);
+            DT_TRY(take_variable(s, *environment, &variable));
     const char *file = argument ? argument : variable;
     if (file && !file[0]) /* a variable of a shell that is not set, most likely */
         return dt_fail(argument ? DT_USAGE : DT_CONFIG, "%s: the name of the file is empty",
@@ -112,6 +114,7 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
 {
     dt_layer *l = &s->layer[DT_SAVED_LAYER];
 
+    l->kind = DT_LAYER_SAVED;
     DT_TRY(dt_config_parse(l, v->path, v->text, v->length));
     DT_TRY(dt_layer_saved(l));
     DT_TRY(layers_apply(s));

@@ -46,7 +46,10 @@ static dt_status list_fill(const void *context, size_t i, void *data)
 static const struct {
     const char *name;
     dt_status (*put)(const dt_target *t, const dt_safetensors_content *c, dt_written *w);
-} formats[] = {{"safetensors", dt_safetensors_put}, {"onnx", dt_onnx_put}, {"ckpt", dt_ckpt_put}};
+} formats[] = {{"safetensors", dt_safetensors_put},
+               {"onnx", dt_onnx_put},
+               {"onnx-raw", dt_onnx_put},
+               {"ckpt", dt_ckpt_put}};
 
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {

@@ -248,7 +248,7 @@ static dt_status put_graph(graph *g)
     put_value(g, GRAPH_INPUT, "image", image, 3);
     put_value(g, GRAPH_OUTPUT, "logits", &classes, 1);
     /* (image - mean) / std for each channel, unless the input is normalised already. */
-    if (!o->raw_input && dt_normalize_find(o->normalize, x[0], x[1])) {
+    if (strcmp(o->format, "onnx") == 0 && dt_normalize_find(o->normalize, x[0], x[1])) {
         put_constant(g, "Sub", &mean, x[0], 3, "image", "image.centred");
         put_constant(g, "Div", &std, x[1], 3, "image.centred", "image.normalised");
         g->images = "image.normalised";

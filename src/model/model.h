@@ -155,9 +155,6 @@ dt_status dt_precision_choose(const char *name, dt_dtype *type) DT_MUST_CHECK;
 dt_status dt_engine_use(const char *name) DT_MUST_CHECK;
 /* Library, version, build and core: with an engine, the class of bits. NULL: own. */
 const char *dt_engine_text(void);
-/* Whether plans try each shape of an engine's products, once in the process: DT_CORRUPT names the
- * layer. At first they do. */
-void dt_engine_checks(bool on);
 
 /* `net` is borrowed and must outlive the model. DT_CONFIG: as dt_strategy_cuts; or a parameter of
  * two operations of which one is cut. *m is to be destroyed whatever the outcome. */

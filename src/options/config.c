@@ -31,11 +31,28 @@ static dt_status config_key(const dt_events *e, const dt_layer *layer, size_t *o
     return DT_OK;
 }
 
+/* The event is its key. What cannot have made a difference is left out. */
+static dt_status config_gone(dt_events *e, const dt_layer *layer, const dt_option_gone *gone)
+{
+    const yaml_mark_t mark = e->event.start_mark;
+
+    DT_TRY(dt_events_next(e));
+    const char *text = dt_events_text(e);
+    if (text &&
+        (strcmp(text, gone->value) == 0 || (layer->kind == DT_LAYER_SAVED && !gone->decides)))
+        return DT_OK;
+    return dt_events_fail(e, mark, "'%s' is gone: %s", gone->name, gone->instead);
+}
+
 static dt_status config_pair(dt_events *e, void *context)
 {
     dt_layer *layer = context;
     size_t option = 0;
+    const char *key = dt_events_text(e);
+    const dt_option_gone *gone = key ? dt_option_gone_find(key) : NULL;
 
+    if (gone)
+        return config_gone(e, layer, gone);
     DT_TRY(config_key(e, layer, &option));
     DT_TRY(dt_events_next(e));
     const char *name = dt_option_table[option].name, *text = dt_events_text(e);

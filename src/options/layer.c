@@ -103,7 +103,7 @@ dt_status dt_layer_saved(dt_layer *l)
 
 dt_status dt_options_load(dt_options *o, dt_layer *l, const char *path)
 {
-    *l = (dt_layer){.file = ""};
+    *l = (dt_layer){.kind = DT_LAYER_SAVED};
     dt_options_init(o);
     DT_TRY(dt_config_read(l, path));
     DT_TRY(dt_layer_saved(l));

@@ -55,15 +55,53 @@ dt_status dt_save_every_parse(const char *text, dt_option_form *f)
                    "a number of steps, or a time like 30s, 10m or 2h; 0 for never");
 }
 
-dt_status dt_trace_steps_parse(const char *text, dt_option_form *f)
+dt_status dt_trace_parse(const char *text, dt_option_form *f)
 {
-    const char *end;
+    const char *at = strstr(text, ".json@"), *end;
+    int64_t *steps = f->trace.steps;
 
-    if (dt_whole_parse(text, &end, &f->steps[0]) && *end == ':' &&
-        dt_whole_parse(end + 1, &end, &f->steps[1]) && *end == '\0' && f->steps[0] > 0 &&
-        f->steps[0] <= f->steps[1])
+    f->trace.file = at ? (int)(at - text) + 5 : (int)strlen(text);
+    steps[0] = 1, steps[1] = 20;
+    if (!at || (dt_whole_parse(at + 6, &end, &steps[0]) && *end == ':' &&
+                dt_whole_parse(end + 1, &end, &steps[1]) && *end == '\0' && steps[0] > 0 &&
+                steps[0] <= steps[1]))
         return DT_OK;
-    return refused("trace_steps", text, "the first and the last step, from 1, such as 1:20");
+    return refused("trace", text,
+                   "FILE.json, or FILE.json@A:B with the first and the last step, from 1, such as "
+                   "trace.json@1:20");
+}
+
+/* A word of `words`; one that is in `taking`, too, may have a number behind it: WORD:NUMBER. */
+static bool read_worded(const char *text, const char *words, const char *taking, double low,
+                        double high, dt_option_form *f)
+{
+    const char *end = text + strcspn(text, ":");
+    double *x = &f->worded.number;
+    const bool whole = (size_t)(end - text) < sizeof f->worded.word;
+
+    snprintf(f->worded.word, sizeof f->worded.word, "%.*s", (int)(end - text), text);
+    if (*end && dt_words_have(taking, f->worded.word) && !dt_real_parse(end + 1, &end, x))
+        return false;
+    return whole && dt_words_have(words, f->worded.word) && !*end && *x >= low && *x <= high;
+}
+
+dt_status dt_lr_scale_parse(const char *text, dt_option_form *f)
+{
+    f->worded.number = 256;
+    if (read_worded(text, " none linear sqrt", " linear sqrt", 1, 1e8, f))
+        return DT_OK;
+    return refused("lr_scale", text,
+                   "none, linear:N or sqrt:N, where --lr is for a global batch of N, 1 to 1e8");
+}
+
+dt_status dt_grad_compress_parse(const char *text, dt_option_form *f)
+{
+    static const char words[] = DT_COMPRESS_LIST(DT_WORD);
+
+    f->worded.number = 0.001;
+    if (read_worded(text, words, " 2bit", 1e-30, 1e6, f))
+        return DT_OK;
+    return refused("grad_compress", text, "none, bf16, 2bit or 2bit:T with T from 1e-30 to 1e6");
 }
 
 dt_status dt_stop_after_parse(const char *text, dt_option_form *f)

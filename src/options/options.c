@@ -16,20 +16,65 @@ void dt_options_init(dt_options *o)
 #define X(type, field, scope, use, value, ...) .field = value,
         DT_OPTION_LIST(X)
 #undef X
+            .model = "",
     };
 }
 
 /* ---- Names ----------------------------------------------------------------------- */
 
+/* As tables have it. */
+static const char *plain_name(const char *name, char plain[DT_OPTION_NAME])
+{
+    snprintf(plain, DT_OPTION_NAME, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    return plain;
+}
+
 const dt_option_row *dt_option_find(const char *name)
 {
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const char *a = dt_option_table[i].name, *b = name;
-        while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-')))
-            a++, b++;
-        if (*a == '\0' && *b == '\0')
+    char buf[DT_OPTION_NAME];
+    const char *plain = plain_name(name, buf);
+
+    for (size_t i = 0; i < DT_OPTIONS; i++)
+        if (strcmp(plain, dt_option_table[i].name) == 0)
             return &dt_option_table[i];
-    }
+    return NULL;
+}
+
+/* clang-format off */
+static const dt_option_gone gone[] = {
+    {"account", "false", false, "bench always prints where a step's time goes"},
+    {"broadcast", "false", false, "leave it out, all ranks begin with the same weights, and a resumed run with those of its checkpoint"},
+    {"csv", "false", false, "runs --json prints the same for programs"},
+    {"engine_check", "true", false, "leave it out, an engine's products are always checked"},
+    {"grad_threshold", "0.001", true, "write --grad-compress 2bit:T, such as 2bit:0.001"},
+    {"log_every", "10", false, "leave it out, a line comes every 10 s; metrics.jsonl in the run's folder has every step"},
+    {"logdir", "tensorboard", false, "write tensorboard --out DIR"},
+    {"lr_batch", "256", true, "write --lr-scale linear:N or sqrt:N, such as linear:256"},
+    {"lr_from", "0.0001", false, "lr-find begins with a 100000th of --lr-to"},
+    {"model", "", false, "eval takes the model as its argument: dtrain eval MODEL; --init FILE begins a training with it; --net names the network"},
+    {"network", "here", false, "write bench --predict N,N@NET, such as 8,64@10gbit; --net names the network to train"},
+    {"parallel", "by_strategy", false, "write --strategy auto, or the layers to cut: --strategy all=out, or @FILE; where only images are divided, leave it out"},
+    {"raw_input", "false", false, "write --to onnx-raw"},
+    {"script", "", false, "write plot --out FILE.gp"},
+    {"split_nodes", "1", false, "set the environment's variable DT_SPLIT_NODES=N"},
+    {"stall_warn", "10", false, "leave it out, --stall-abort SECONDS names a rank after 10 s, or a thirtieth of SECONDS if that is less"},
+    {"strategy_out", "", false, "options.yaml in the run's folder has the strategy, a line for --strategy"},
+    {"trace_steps", "1:20", false, "write --trace FILE.json@A:B, such as trace.json@1:20"},
+    {"verbose", "false", false, "--print-config prints all options, and options.yaml in the run's folder has them"},
+    {"warmup_steps", "3", false, "leave it out, bench always takes 3 steps before those it measures"},
+};
+/* clang-format on */
+
+const dt_option_gone *dt_option_gone_find(const char *name)
+{
+    char buf[DT_OPTION_NAME];
+    const char *plain = plain_name(name, buf);
+
+    for (size_t i = 0; i < DT_COUNT_OF(gone); i++)
+        if (strcmp(plain + (strncmp(plain, "no_", 3) == 0 ? 3 : 0), gone[i].name) == 0)
+            return &gone[i];
     return NULL;
 }
 
@@ -38,6 +83,7 @@ const dt_option_row *dt_option_find(const char *name)
 #define LAUNCH                                                                                     \
     "dtrain --np N starts ranks on this host, dtrain launch --nnodes N --node-rank K --master "    \
     "HOST:PORT, or --hosts a:8,b:8, on several"
+/* clang-format off */
 static const struct {
     const char *names, *here; /* names: a space before each */
 } synonyms[] = {
@@ -48,13 +94,12 @@ static const struct {
     {" keep_checkpoint_max", "keep_last"},
     {" save_checkpoint_steps save_checkpoint_seconds checkpoint_interval", "save_every"},
     {" sync_bn sync_batchnorm", "bn"},
-    {" print_freq log_interval", "log_every"},
     {" bucket_cap_mb", "bucket_mb"},
     {" num_epochs epoch_size max_epochs", "epochs"},
     {" iterations num_steps train_steps", "max_steps"},
     {" output output_dir out_dir save_dir log_path", "out"},
     {" dataset dataset_path data_path data_dir root", "data"},
-    {" arch network architecture", "net"},
+    {" arch architecture", "net"},
     {" num_workers num_threads jobs", "threads"},
     {" workers nproc ranks world_size rank_size device_num num_processes n", "np"},
     {" wd", "weight_decay"},
@@ -66,36 +111,27 @@ static const struct {
     {" checkpoint ckpt resume_from", "resume"},
     {" comm_log timeline", "trace"},
     {" grad_dtype compression gc_type", "grad_compress"},
-    {" gc_threshold", "grad_threshold"},
-    {" parallel_mode", "parallel"},
+    {" parallel_mode", "strategy"},
     {" tp tensor_model_parallel_size", "tensor_parallel"},
-    {" nproc_per_node nnodes node_rank master_addr master_port master rdzv_endpoint rdzv_backend "
-     "rdzv_id dist_url hosts hostfile rank_table token_file interface run_distribute distribute "
-     "standalone multiprocessing_distributed", LAUNCH},
-    {" rank local_rank rank_id device_id local_world_size",
-     "a rank learns from its launcher which one it is, leave it out; " LAUNCH},
-    {" gradients_mean mirror_mean",
-     "gradients are always averaged over the global batch, leave it out; --reduce sum adds them"},
-    {" parameter_broadcast broadcast_buffers",
-     "all ranks begin with the same weights, leave it out; --broadcast sends them all the same"},
-    {" integrated_save",
-     "a checkpoint is always whole, leave it out; --save-shards writes it in pieces"},
-    {" strategy_ckpt_load_file strategy_ckpt_save_file strategy_ckpt_config",
-     "--strategy @FILE reads layers' strategies, --strategy-out FILE writes them"},
-    {" full_batch dataset_strategy num_shards shard_id",
-     "each rank reads the images of its shards, leave it out; --shards N says how many there are"},
-    {" device_target device device_ids gpu gpus no_cuda mode dataset_sink_mode dist_backend",
-     "dtrain computes on the CPU, over MPI, leave it out"},
+    {" nproc_per_node nnodes node_rank master_addr master_port master rdzv_endpoint rdzv_backend rdzv_id dist_url hosts hostfile rank_table token_file interface run_distribute distribute standalone multiprocessing_distributed", LAUNCH},
+    {" rank local_rank rank_id device_id local_world_size", "a rank learns from its launcher which one it is, leave it out; " LAUNCH},
+    {" gradients_mean mirror_mean", "gradients are always averaged over the global batch, leave it out; --reduce sum adds them"},
+    {" parameter_broadcast broadcast_buffers", "all ranks begin with the same weights, leave it out"},
+    {" gc_threshold", "--grad-compress 2bit:T has it"},
+    {" print_freq log_interval", "a line comes every 10 s, leave it out; metrics.jsonl in the run's folder has every step"},
+    {" integrated_save", "a checkpoint is always whole, leave it out; --save-shards writes it in pieces"},
+    {" strategy_ckpt_load_file strategy_ckpt_save_file strategy_ckpt_config", "--strategy @FILE reads layers' strategies; options.yaml in the run's folder has the run's"},
+    {" full_batch dataset_strategy num_shards shard_id", "each rank reads the images of its shards, leave it out; --shards N says how many there are"},
+    {" device_target device device_ids gpu gpus no_cuda mode dataset_sink_mode dist_backend", "dtrain computes on the CPU, over MPI, leave it out"},
 };
+/* clang-format on */
 
 const char *dt_option_meant(const char *name, bool on_line)
 {
     const dt_option_row *best = dt_option_table;
-    char plain[64];
+    char plain[DT_OPTION_NAME];
 
-    snprintf(plain, sizeof plain, "%s", name);
-    for (char *c = plain; *c; c++)
-        *c = *c == '-' ? '_' : *c;
+    plain_name(name, plain);
     for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
         if (dt_words_have(synonyms[i].names, plain))
             return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;
@@ -173,55 +209,36 @@ int dt_options_parts(const dt_options *o, int world)
     return o->tensor_parallel ? DT_MIN((int)o->tensor_parallel, world) : world;
 }
 
-#define X(word, ...) PARALLEL_##word,
-enum { DT_PARALLEL_LIST(X) };
-#undef X
-static const dt_parallel parallel_table[] = {
-#define X(word, mindspore, ...) {#word, #mindspore, __VA_ARGS__},
-    DT_PARALLEL_LIST(X)
-#undef X
-};
-
-const dt_parallel *dt_parallel_find(const char *word)
+/* What stands before or in place of a strategy's words: a parallel mode. */
+static dt_status take_mode(dt_options *o, int world)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(parallel_table); i++)
-        if (strcmp(word, parallel_table[i].word) == 0 ||
-            strcmp(word, parallel_table[i].mindspore) == 0)
-            return &parallel_table[i];
-    return NULL;
-}
+    const int length = (int)strcspn(o->strategy, " ");
+    const char *words = o->strategy + length + strspn(o->strategy + length, " ");
+    char mode[32];
 
-const dt_parallel *dt_options_parallel(const dt_options *o)
-{
-    const dt_parallel *p = dt_parallel_find(o->parallel);
-    return p ? p : &parallel_table[o->strategy[0] ? PARALLEL_semi_auto : PARALLEL_data];
-}
-
-static dt_status check_parallel(const dt_options *o, int world)
-{
-    const dt_parallel *p = dt_options_parallel(o);
-
-    if (p->alone && world > 1)
+    snprintf(mode, sizeof mode, "%.*s", length, o->strategy);
+    if (dt_words_have(" standalone stand_alone", mode) && world > 1)
         return dt_fail(
             DT_CONFIG,
-            "--parallel %s: %d ranks would train apart, each a network of its own; start "
-            "one, or leave --parallel out: they train one network together",
-            o->parallel, world);
-    if (p->cuts && !o->strategy[0])
+            "--strategy %s: %d ranks would train apart, each a network of its own; start "
+            "one, or leave --strategy out: they train one network together",
+            mode, world);
+    if (dt_words_have(DT_MODES_CUT, mode) && !*words)
         return dt_fail(DT_CONFIG,
-                       "--parallel %s wants --strategy, the layers to cut: all=out, or @FILE (or "
-                       "--parallel auto, which finds them)",
-                       o->parallel);
-    if (!p->cuts && !p->searches && o->strategy[0])
+                       "--strategy %s wants the layers to cut: write --strategy all=out, or @FILE "
+                       "(or auto, which finds them)",
+                       mode);
+    if (dt_words_have(DT_MODES_WHOLE, mode) && *words)
         return dt_fail(DT_CONFIG,
-                       "--parallel %s cuts no layers, but --strategy %.100s does: leave --parallel "
-                       "out, or give --strategy all=batch and no --parallel to cut none",
-                       o->parallel, o->strategy);
-    if (p->searches && o->replay_every)
-        return dt_fail(DT_CONFIG,
-                       "--replay-every runs one shard alone, but with --parallel %s "
-                       "ranks may compute it together; leave one of them out",
-                       o->parallel);
+                       "--strategy %s cuts no layers, but '%.100s' behind it says which to cut: "
+                       "leave one of them out",
+                       mode, words);
+    o->searches = o->searches || dt_words_have(DT_MODES_SEARCH, mode);
+    if (dt_words_have(DT_MODES, mode))
+        o->strategy = words;
+    if (o->searches && o->replay_every)
+        return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --strategy auto "
+                                  "ranks may compute it together; leave one of them out");
     return DT_OK;
 }
 
@@ -229,15 +246,15 @@ dt_status dt_options_check(dt_options *o, int world)
 {
     const int64_t accum = o->accum ? o->accum : 1;
     const int64_t shards = o->shards ? o->shards : world * accum;
-    const int parts = dt_options_parts(o, world);
 
-    DT_TRY(check_parallel(o, world));
+    DT_TRY(take_mode(o, world));
+    const int parts = dt_options_parts(o, world);
     if (world % parts != 0)
         return dt_fail(
             DT_CONFIG,
             "--tensor-parallel %d: %d ranks are no multiple of it; start %d, %d, .. ranks", parts,
             world, parts, 2 * parts);
-    if (world / parts > shards && !dt_options_parallel(o)->searches)
+    if (world / parts > shards && !o->searches)
         return dt_fail(DT_CONFIG,
                        "%d ranks for %lld shards: some would have no work; start at "
                        "most %lld ranks, or give a new run --shards %d or more",

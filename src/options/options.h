@@ -12,14 +12,11 @@
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
-/* Modes of --parallel: X(word, MindSpore's word, members of its dt_parallel). */
-#define DT_PARALLEL_LIST(X)                                                                        \
-    X(standalone, stand_alone, .alone = true)                                                      \
-    X(data, data_parallel, .cuts = false)                                                          \
-    X(hybrid, hybrid_parallel, .cuts = true)                                                       \
-    X(semi_auto, semi_auto_parallel, .cuts = true)                                                 \
-    X(auto, auto_parallel, .searches = true)
-#define DT_PARALLEL_WORDS(word, mindspore, ...) " " #word " " #mindspore
+/* MindSpore's parallel modes and shorter words for them, which --strategy and its files take. */
+#define DT_MODES_WHOLE " standalone stand_alone data data_parallel"
+#define DT_MODES_CUT " hybrid hybrid_parallel semi_auto semi_auto_parallel"
+#define DT_MODES_SEARCH " auto auto_parallel"
+#define DT_MODES DT_MODES_WHOLE DT_MODES_CUT DT_MODES_SEARCH
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
 
@@ -113,10 +110,8 @@ typedef enum dt_option_scope {
     DT_FLAG(X, dry_run, HERE, DAILY, false, "Training",                                            \
         "two steps and a piece of the test, how long the run would take, and nothing is written")  \
     DT_REAL(X, lr, RESULT, SAID, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given") \
-    DT_CHOICE(X, lr_scale, RESULT, RARE, "none", " none linear sqrt", "Training", "RULE",          \
-        "multiply the rate by (global batch / --lr-batch), or its square root")                    \
-    DT_COUNT(X, lr_batch, RESULT, RARE, 256, 1, 1e8, "Training", "N",                              \
-        "global batch that --lr was chosen for")                                                   \
+    DT_TEXT(X, lr_scale, RESULT, RARE, "none", dt_lr_scale_parse, "Training", "RULE",              \
+        "linear:N: --lr is for a global batch of N (256); multiply it by global batch / N, or sqrt:N: by its root; or none") \
     DT_REAL(X, momentum, RESULT, DAILY, 0.9, 0, 1, "Training", "M", "SGD momentum")                \
     DT_FLAG(X, nesterov, RESULT, DAILY, false, "Training", "Nesterov's momentum")                  \
     DT_REAL(X, weight_decay, RESULT, DAILY, 0, 0, 1e3, "Training", "D",                            \
@@ -137,7 +132,7 @@ typedef enum dt_option_scope {
     DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
         "onecycle: where the rate is at its peak")                                                 \
     DT_REAL(X, lr_to, RESULT, RARE, 10, 1e-30, 1e6, "Training", "RATE",                            \
-        "exponential, lr-find: the last rate; between, each is the last one times the same factor") \
+        "exponential, lr-find (from a 100000th of it): the last rate; between, each is the last one times the same factor") \
     DT_REAL(X, label_smoothing, RESULT, DAILY, 0, 0, 0.999, "Training", "S", "label smoothing")    \
     DT_REAL(X, logit_scale, RESULT, DAILY, 1, 1e-6, 1e6, "Training", "F",                          \
         "multiply the logits by F before the softmax, here and in tests")                          \
@@ -145,10 +140,8 @@ typedef enum dt_option_scope {
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
     DT_CHOICE(X, reduce, RESULT, RARE, "mean", " mean sum", "Training", "HOW",                     \
         "weigh a sample 1/global batch, or (sum) shards/global batch")                             \
-    DT_CHOICE(X, grad_compress, RESULT, RARE, "none", DT_COMPRESS_LIST(DT_WORD), "Training", "HOW", \
-        "bf16: round each shard's gradient once, and send that; 2bit: send -T, 0 or T, keep the rest for the next step") \
-    DT_REAL(X, grad_threshold, RESULT, RARE, 0.001, 1e-30, 1e6, "Training", "T",                  \
-        "2bit: what is sent of a gradient that is as large, and weighed as --reduce says")         \
+    DT_TEXT(X, grad_compress, RESULT, RARE, "none", dt_grad_compress_parse, "Training", "HOW",     \
+        "bf16: round each shard's gradient once, and send that; 2bit:T: send -T, 0 or T (0.001), keep the rest for the next step; or none") \
     DT_COUNT(X, seed, RESULT, DAILY, 1, 0, 4294967295.0, "Training", "N", "key of all random draws") \
     DT_CHOICE(X, precision, RESULT, SAID, "auto", " auto fp32 bf16", "Machine", "TYPE",            \
         "auto: bf16 where the CPU has AMX or AVX512_BF16, else fp32")                              \
@@ -156,41 +149,26 @@ typedef enum dt_option_scope {
         "instruction set whose bits are computed (auto: the CPU's best; amx: anywhere)")           \
     DT_CHOICE(X, engine, RESULT, SAID, "own", DT_ENGINE_LIST(DT_WORD) " all", "Machine", "NAME",  \
         "whose products in float32 (all: bench only)")                                             \
-    DT_FLAG(X, engine_check, HERE, RARE, true, "Machine",                                          \
-        "first compare each shape of a library's products with dtrain's own")                      \
     DT_AUTO(X, threads, HERE, SAID, 0, 1, 1024, "Machine", "N",                                    \
         "threads per rank (auto: OMP_NUM_THREADS, or this node's cores / its ranks)")              \
     DT_CHOICE(X, exchange, HOW, SAID, "auto", " auto" DT_EXCHANGE_LIST(DT_WORD) " all", "Machine", "NAME", \
         "how gradients are summed over ranks (all: bench only)")                                   \
-    DT_CHOICE(X, parallel, HERE, RARE, "by_strategy", " by_strategy" DT_PARALLEL_LIST(DT_PARALLEL_WORDS), "Machine", "MODE", \
-        "what ranks divide: images (data), or also layers (semi_auto, hybrid: as --strategy says)")  \
     DT_TEXT(X, strategy, HOW, RARE, "", NULL, "Machine", "WORDS",                                  \
-        "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out', or @FILE")  \
-    DT_TEXT(X, strategy_out, HERE, RARE, "", NULL, "Machine", "FILE",                              \
-        "write the run's strategy there, for --strategy @FILE")                                    \
+        "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out', @FILE; or auto: the quickest ones") \
     DT_AUTO(X, tensor_parallel, HERE, RARE, 0, 1, 1024, "Machine", "M",                            \
         "ranks that compute such a layer together (auto: as the strategy's file says, or all)")                                    \
     DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
         "size of a gradient bucket, of the first and last at most 1 (0: whole)")                   \
-    DT_FLAG(X, broadcast, HERE, RARE, false, "Machine",                                            \
-        "send weights, statistics and momentum of rank 0 to all before the first step")            \
-    DT_COUNT(X, split_nodes, HERE, RARE, 1, 1, 1024, "Machine", "N",                               \
-        "treat each node's ranks as N nodes: to test what several nodes do")                       \
     DT_TEXT(X, out, HERE, SAID, "", NULL, "Output", "DIR",                                         \
-        "run folder (default: runs/<date>-<name>); plot, report, average, convert: the new file")                \
+        "run folder (default: runs/<date>-<name>); plot, report, average, convert: the new file; tensorboard: the folder") \
     DT_CHOICE(X, names, HOW, DAILY, "torchvision", " torchvision kuangliu cs744 mindspore", "Output", "SCHEME", \
         "tensor names in model.safetensors")                                                       \
     DT_CHOICE(X, log_style, HOW, DAILY, "auto", DT_REPORT_LIST(DT_WORD), "Output", "STYLE",        \
         "progress bar or lines; or the tutorial's, or the course's lines")                         \
-    DT_REAL(X, log_every, HOW, RARE, 10, 0, 1e6, "Output", "SECONDS", "interval of progress lines") \
-    DT_FLAG(X, verbose, HOW, SAID, false, "Output",                                                \
-        "print all options before the first step")                  \
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
-    DT_TEXT(X, trace, HERE, SAID, "", NULL, "Output", "FILE.json",                                 \
-        "what all ranks did in some steps, for ui.perfetto.dev: phases, layers, buckets, waiting") \
-    DT_TEXT(X, trace_steps, HERE, SAID, "1:20", dt_trace_steps_parse, "Output", "A:B",             \
-        "these are in --trace: from step A of this start to step B")                               \
+    DT_TEXT(X, trace, HERE, SAID, "", dt_trace_parse, "Output", "FILE.json[@A:B]",                 \
+        "what all ranks did in steps A to B of this start (1:20), for ui.perfetto.dev: phases, layers, buckets, waiting") \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_FLAG(X, save_shards, HOW, RARE, false, "Checkpoints",                                       \
@@ -212,50 +190,32 @@ typedef enum dt_option_scope {
         "compare weights over ranks every K steps (0: never)")                                     \
     DT_COUNT(X, replay_every, HOW, RARE, 0, 0, 1e9, "Checks", "K",                                 \
         "every K steps, run a shard again on another rank and compare (0: never)")                 \
-    DT_REAL(X, stall_warn, HOW, RARE, 10, 0, 1e6, "Checks", "SECONDS",                             \
-        "name a rank that stands still for so long while others wait (0: never)")                  \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
-        "end the run when it lasts so long (0: never)")                                            \
-    DT_TEXT(X, model, COMMAND, COMMANDS(" eval"), "", NULL, "Other commands", "FILE", "the model; or as eval's argument") \
+        "end the run when a rank stands still for so long, and name it after 10 s, or a thirtieth of that if it is less (0: never)") \
     DT_CHOICE(X, tta, COMMAND, COMMANDS(" eval"), "none", " none flip", "Other commands", "HOW",     \
         "also the accuracy by each image and its mirror image together")                           \
     DT_FLAG(X, confusion, COMMAND, COMMANDS(" eval"), false, "Other commands",                     \
         "also how many images of each class were taken for each other")                            \
     DT_COUNT(X, top, COMMAND, COMMANDS(" predict"), 5, 1, 1e6, "Other commands", "K", "classes to name") \
     DT_COUNT(X, steps, COMMAND, COMMANDS(" bench"), 10, 1, 1e6, "Other commands", "N", "measured steps") \
-    DT_REAL(X, lr_from, COMMAND, COMMANDS(" lr-find"), 0.0001, 1e-30, 1e6, "Other commands", "RATE", \
-        "the first rate; --lr-to is the last one")                                                 \
-    DT_COUNT(X, warmup_steps, COMMAND, COMMANDS(" bench"), 3, 0, 1e6, "Other commands", "N",       \
-        "steps before them")                                                                       \
     DT_FLAG(X, scaling, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                      \
         "also on 1, 2, 4, ... of the ranks")                                                       \
     DT_FLAG(X, layers, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
-    DT_FLAG(X, account, COMMAND, COMMANDS(" bench"), false, "Other commands",                      \
-        "also where a step's time goes: compute, exposed exchange, waiting for others, data, rest") \
-    DT_TEXT(X, predict, COMMAND, COMMANDS(" bench"), "", NULL, "Other commands", "N,N,...",        \
-        "instead: what a step takes on so many ranks, each on a host of its own, from one rank's step and two ranks' messages") \
-    DT_CHOICE(X, network, COMMAND, COMMANDS(" bench"), "here", " here 1gbit 10gbit 100gbit", "Other commands", "NET", \
-        "predict: the network's rate (here: as measured between the first and the last rank)")     \
-    DT_CHOICE(X, to, COMMAND, COMMANDS(" average convert"), "auto", " auto safetensors onnx ckpt", "Other commands", "FORMAT", \
-        "format of the new file (auto: as its name ends)")                                         \
-    DT_FLAG(X, raw_input, COMMAND, COMMANDS(" average convert"), false, "Other commands",          \
-        "onnx: the input is normalised already, not RGB in 0 to 1")                                \
+    DT_TEXT(X, predict, COMMAND, COMMANDS(" bench"), "", NULL, "Other commands", "N,N,...[@NET]",  \
+        "instead: a step's time on so many ranks, each on a host of its own; NET: as measured here, or 1gbit, 10gbit, 100gbit") \
+    DT_CHOICE(X, to, COMMAND, COMMANDS(" average convert"), "auto", " auto safetensors onnx onnx-raw ckpt", "Other commands", "FORMAT", \
+        "format of the new file (auto: as its name ends); onnx-raw: its input is normalised already, not RGB in 0 to 1") \
     DT_AUTO(X, ranks, COMMAND, COMMANDS(" plan"), 0, 1, 65536, "Other commands", "N",                \
         "plan for a run on N ranks (auto: on --tensor-parallel, or one)")                          \
     DT_COUNT(X, ranks_per_node, COMMAND, COMMANDS(" plan"), 1, 1, 1024, "Other commands", "R",       \
         "ranks that share a node")                                                                 \
-    DT_TEXT(X, logdir, COMMAND, COMMANDS(" tensorboard"), "tensorboard", NULL, "Other commands", "DIR", \
-        "folder of TensorBoard's files, one folder in it for each run")                            \
     DT_FLAG(X, watch, COMMAND, COMMANDS(" status tensorboard"), false, "Other commands",                       \
         "again every two seconds, until the run is over")                                          \
     DT_CHOICE(X, x, COMMAND, COMMANDS(" plot"), "step", " step epoch images time lr", "Other commands", "WHAT", \
         "what curves are drawn over (lr: FILE of lr-find --json)")                                                              \
     DT_COUNT(X, smooth, COMMAND, COMMANDS(" plot"), 1, 1, 1e9, "Other commands", "N",              \
         "draw means of N steps")                                                                   \
-    DT_TEXT(X, script, COMMAND, COMMANDS(" plot"), "", NULL, "Other commands", "FILE",             \
-        "leave gnuplot's script there (.gp), and draw nothing")                                          \
-    DT_FLAG(X, csv, COMMAND, COMMANDS(" runs"), false, "Other commands", "print CSV")              \
     DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan predict runs"), false, "Other commands",        \
         "print JSON (bench --exchange all, --engine all, --scaling, predict: an object a line)")
 /* clang-format on */
@@ -277,6 +237,8 @@ typedef struct dt_options {
     DT_OPTION_LIST(X)
 #undef X
     bool given[DT_OPTIONS]; /* [i]: dt_option_set has set row i; else it is the default */
+    bool searches; /* for the strategy that takes least time, which dt_options_check found said */
+    const char *model; /* the file or run that a command is about; "": none */
 } dt_options;
 
 typedef enum dt_option_type {
@@ -296,8 +258,15 @@ typedef union dt_option_form {
     struct {
         int64_t steps;
         double seconds;
-    } save_every;     /* both 0: never; stop_after's steps are 0 */
-    int64_t steps[2]; /* the first and the last one, from 1 */
+    } save_every; /* both 0: never; stop_after's steps are 0 */
+    struct {
+        int file;         /* characters of its name */
+        int64_t steps[2]; /* the first and the last one, from 1 */
+    } trace;
+    struct {
+        char word[16];
+        double number;
+    } worded; /* WORD:NUMBER */
     struct {
         int count;
         double fraction[DT_MAX_MILESTONES];
@@ -305,8 +274,8 @@ typedef union dt_option_form {
 } dt_option_form;
 /* DT_CONFIG says what is wanted. */
 typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
-dt_option_parse dt_bn_parse, dt_save_every_parse, dt_stop_after_parse, dt_trace_steps_parse,
-    dt_milestones_parse;
+dt_option_parse dt_bn_parse, dt_save_every_parse, dt_stop_after_parse, dt_trace_parse,
+    dt_milestones_parse, dt_lr_scale_parse, dt_grad_compress_parse;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
@@ -339,26 +308,25 @@ const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unkn
  * fewest edits (Levenshtein), if they are few. NULL: there is none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
 
+/* An option of older versions. */
+typedef struct dt_option_gone {
+    const char *name, *value; /* "_" for "-"; its default, as files have it */
+    bool decides;             /* the result's bits: an older run cannot go on without it */
+    const char *instead;      /* a sentence */
+} dt_option_gone;
+/* NULL: there was none of this name, which may begin with "no-". Local. */
+const dt_option_gone *dt_option_gone_find(const char *name);
+
 /* Check options against each other and resolve batch, accum, global_batch and shards to the last
  * two, which a run reads; the others become auto, so that saved options give the same bits on any
  * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
  * no batch at all; ranks that are no multiple of tensor_parallel; a parallel mode that does not fit
- * ranks or strategy. Local, equal on all ranks. */
+ * ranks or the words behind it. Of strategy the words stay; `searches` says that auto was before
+ * them. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
-
-typedef struct dt_parallel {
-    const char *word, *mindspore;
-    bool alone; /* for one rank: several would train apart */
-    bool cuts;  /* layers, as the strategy says */
-    bool searches; /* for the strategy that takes least time */
-} dt_parallel;
-/* The mode of either word; NULL: there is none. Local. */
-const dt_parallel *dt_parallel_find(const char *word);
-/* Of --parallel; where that is by_strategy, semi_auto if there is one, else data. Local. */
-const dt_parallel *dt_options_parallel(const dt_options *o);
 
 /* ---- strategy_file.c: strategies in files, all Local ----------------------------------- */
 
@@ -369,8 +337,6 @@ dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CH
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
                             char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
-/* The strategy of a run on so many ranks as such a file, which gives the same line. */
-dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world) DT_MUST_CHECK;
 
 /* ---- In files, the environment and the command line: all Local ------------------------ */
 
@@ -389,7 +355,7 @@ typedef struct dt_layer_value {
     unsigned line, column; /* in a file, from 1 */
 } dt_layer_value;
 typedef struct dt_layer {
-    enum { DT_LAYER_FILE, DT_LAYER_VARIABLES, DT_LAYER_ARGUMENTS } kind;
+    enum { DT_LAYER_FILE, DT_LAYER_SAVED, DT_LAYER_VARIABLES, DT_LAYER_ARGUMENTS } kind;
     char file[PATH_MAX]; /* "": no file */
     dt_layer_value value[DT_OPTIONS];
 } dt_layer;
@@ -398,7 +364,8 @@ void dt_layer_release(dt_layer *l);
 dt_status dt_layer_apply(const dt_layer *l, dt_options *o) DT_MUST_CHECK;
 
 /* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
- * after an error. DT_CONFIG names file, line and column. */
+ * after an error. An option that is gone may be there with its default, and in a run's file
+ * (DT_LAYER_SAVED), if it decides no bit, with any value. DT_CONFIG names file, line and column. */
 dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,

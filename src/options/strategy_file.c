@@ -1,6 +1,6 @@
 /* strategy_file.c - strategies in files: which operations are cut, in words or as MindSpore's
  * tuples, one for each input and parameter, which say into how many parts each dimension is cut.
- * A file becomes the one line of words that --strategy is; a line becomes such a file. */
+ * A file becomes the one line of words that --strategy is. */
 #include "events.h"
 
 #include <ctype.h>
@@ -32,6 +32,7 @@ typedef struct strategy_file {
     char key[128];      /* now read, and where it begins */
     yaml_mark_t key_mark;
     char value[VALUE_CHARS]; /* as the file has it */
+    char mode[VALUE_CHARS];  /* that does not cut; "": none is said */
     yaml_mark_t mark;
 } strategy_file;
 
@@ -286,41 +287,43 @@ static dt_status take_parameters(strategy_file *f, dt_events *e)
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
-/* A key that is an option here; what is given otherwise is a contradiction. */
-static dt_status take_option(const strategy_file *f, const dt_events *e, const char *option)
+/* A mode, of which one that cuts says no more than the words do, or --reduce; what is given
+ * otherwise is a contradiction. */
+static dt_status take_word(strategy_file *f, const dt_events *e)
 {
-    const dt_option_row *row = dt_option_find(option);
-    const dt_parallel *mode = dt_parallel_find(f->value), *now_mode = dt_options_parallel(f->o);
-    const bool yes = strcasecmp(f->value, "true") == 0, parallel = strcmp(option, "parallel") == 0;
-    const char *value = mode ? mode->word : yes ? "true" : "false";
-    char now[DT_OPTION_CHARS];
+    const bool mode = strcmp(f->key, "parallel_mode") == 0;
+    const bool yes = strcasecmp(f->value, "true") == 0;
+    const dt_option_row *row = dt_option_find("reduce");
+    const char *value = yes ? "mean" : "sum";
 
-    if (parallel ? !mode : !yes && strcasecmp(f->value, "false") != 0)
+    if (mode ? !dt_words_have(DT_MODES, f->value) : !yes && strcasecmp(f->value, "false") != 0)
         return dt_events_fail(e, f->mark, "%s: '%s' is none; there are:%s", f->key, f->value,
-                              parallel ? DT_PARALLEL_LIST(DT_PARALLEL_WORDS) : " true false");
-    if (strcmp(option, "reduce") == 0)
-        value = yes ? "mean" : "sum";
-    dt_option_text(row, f->o, now, sizeof now);
-    if (f->o->given[row - dt_option_table] && strcmp(now, "by_strategy") != 0 &&
-        strcmp(parallel ? now_mode->word : now, value) != 0)
-        return dt_events_fail(e, f->mark, "%s: %s is %s=%s, but %s=%s is given; leave one out",
-                              f->key, f->value, option, value, option, now);
+                              mode ? DT_MODES : " true false");
+    if (mode && !dt_words_have(DT_MODES_CUT, f->value))
+        memcpy(f->mode, f->value, sizeof f->mode);
+    if (mode)
+        return DT_OK;
+    if (f->o->given[row - dt_option_table] && strcmp(f->o->reduce, value) != 0)
+        return dt_events_fail(e, f->mark,
+                              "%s: %s is reduce=%s, but reduce=%s is given; leave one out", f->key,
+                              f->value, value, f->o->reduce);
     return dt_option_set(row, f->o, value, f->key, DT_CONFIG);
 }
 
 static dt_status file_pair(dt_events *e, void *context)
 {
     static const struct {
-        const char *key, *option;
+        const char *key;
         dt_events_pair *pair;
-    } keys[] = {{"operations", NULL, operation_pair},
-                {"layerwise_parallel", NULL, NULL},
-                {"parallel_mode", "parallel", NULL},
-                {"gradients_mean", "reduce", NULL},
-                {"parameter_broadcast", "broadcast", NULL},
-                {"parallel_strategy_item", NULL, item_pair},
-                {"parallel_layout_item", NULL, NULL}, /* follows from the other */
-                {"current_stage", NULL, NULL}};
+        bool word;
+    } keys[] = {{"operations", operation_pair, false},
+                {"layerwise_parallel", NULL, false},
+                {"parallel_mode", NULL, true},
+                {"gradients_mean", NULL, true},
+                {"parameter_broadcast", NULL, false}, /* all ranks begin with the same weights */
+                {"parallel_strategy_item", item_pair, false},
+                {"parallel_layout_item", NULL, false}, /* follows from the other */
+                {"current_stage", NULL, false}};
     strategy_file *f = context;
     size_t best = 0;
 
@@ -334,7 +337,7 @@ static dt_status file_pair(dt_events *e, void *context)
         return take_parameters(f, e);
     if (!keys[best].pair) {
         DT_TRY(read_value(f, e));
-        return keys[best].option ? take_option(f, e, keys[best].option) : DT_OK;
+        return keys[best].word ? take_word(f, e) : DT_OK;
     }
     DT_TRY(dt_events_next(e));
     if (e->event.type != YAML_MAPPING_START_EVENT)
@@ -342,18 +345,20 @@ static dt_status file_pair(dt_events *e, void *context)
     return dt_events_mapping(e, keys[best].pair, f);
 }
 
-/* The words, and whether what follows them was said to. */
+/* The mode and the words, and whether what follows them was said to. */
 static dt_status file_line(const strategy_file *f, const dt_events *e, char line[DT_OPTION_CHARS])
 {
-    size_t n = 0;
+    size_t n = (size_t)snprintf(line, DT_OPTION_CHARS, "%s", f->mode);
+    const char *words = line + n;
 
-    snprintf(line, DT_OPTION_CHARS, "all=batch");
+    if (n == 0)
+        snprintf(line, DT_OPTION_CHARS, "all=batch");
     for (size_t i = 0; i < f->net->ops && n < DT_OPTION_CHARS; i++)
         if (f->said[i].what != SAID_NOTHING && f->said[i].what != SAID_FOLLOWS)
             n += (size_t)snprintf(line + n, DT_OPTION_CHARS - n, "%s%s=%s", n ? " " : "",
                                   dt_net_op_get(f->net, i).name,
                                   f->said[i].what == SAID_BATCH ? "batch" : "out");
-    DT_TRY(dt_strategy_cuts(f->net, line, f->fits));
+    DT_TRY(dt_strategy_cuts(f->net, words, f->fits));
     for (size_t i = 0; i < f->net->ops; i++)
         if (f->said[i].what == SAID_FOLLOWS && f->said[i].cut != f->fits[i])
             return dt_events_fail(e, f->said[i].mark,
@@ -399,45 +404,5 @@ dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
     DT_TRY(dt_file_text(path, FILE_BYTES, &text, &length));
     const dt_status st = dt_strategy_parse(o, path, text, length, line);
     free(text);
-    return st;
-}
-
-/* Without a number of parts, as on one rank, only words say what would be cut. */
-static void write_layer(FILE *f, const dt_net_op *op, int parts)
-{
-    if (parts == 1)
-        fprintf(f, "  %s: out\n", op->name);
-    else if (strcmp(op->op, "linear") == 0)
-        fprintf(f, "  %s: {strategy: ((1, 1), (%d, 1)), transpose_b: true}\n", op->name, parts);
-    else
-        fprintf(f, "  %s: ((1, 1, 1, 1), (%d, 1, 1, 1))\n", op->name, parts);
-}
-
-dt_status dt_strategy_save(const dt_net *net, const dt_options *o, int world)
-{
-    const int parts = o->tensor_parallel ? (int)o->tensor_parallel : dt_options_parts(o, world);
-    bool *cut = NULL;
-    char *text = NULL;
-    size_t bytes = 0;
-    dt_status st;
-
-    DT_GO(st, dt_calloc(&cut, net->ops, sizeof *cut, "the strategy"), out);
-    DT_GO(st, dt_strategy_cuts(net, o->strategy, cut), out);
-    FILE *f = open_memstream(&text, &bytes);
-    DT_GO(st, f ? DT_OK : dt_fail(DT_NOMEM, "no memory for the strategy"), out);
-    fprintf(f,
-            "# Layers of %s that ranks compute together; read it with --strategy @FILE.\n"
-            "operations:%s\n",
-            net->spec.net, memchr(cut, true, net->ops) ? "" : " {}");
-    for (size_t i = 0; i < net->ops; i++) {
-        const dt_net_op op = dt_net_op_get(net, i);
-        if (cut[i] && op.product)
-            write_layer(f, &op, parts);
-    }
-    st = fclose(f) == 0 ? dt_outfile_put(&DT_TARGET(o->strategy_out), text, bytes, NULL)
-                        : dt_fail(DT_NOMEM, "no memory for the strategy");
-out:
-    free(text);
-    free(cut);
     return st;
 }

@@ -52,7 +52,7 @@ typedef struct dt_end_record {
     int64_t steps;
     double seconds;
     double step_s;               /* of those after the first few */
-    double predicted_s, whole_s; /* of a step as --parallel auto chose, and with nothing cut; 0: no
+    double predicted_s, whole_s; /* of a step as --strategy auto chose, and with nothing cut; 0: no
                                   * choice was made */
     char weights_hash[DT_DIGEST_CHARS], state_hash[DT_DIGEST_CHARS];
     const char *folder;          /* borrowed */
@@ -75,7 +75,6 @@ typedef struct dt_report_setup {
     FILE *out; /* where a style prints; borrowed */
     bool own;  /* that is this rank's alone, as a device's log there: mindspore prints own_loss */
     int64_t epochs, steps_per_epoch, total_steps;
-    double log_every; /* seconds between lines of `auto` */
     int folder;       /* descriptor of the run folder, borrowed */
     const char *path; /* its name, for messages; borrowed; NULL: there is none, nor metrics.jsonl */
     bool reads;       /* it need not be writable: to be checked alone */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
+enum { EVERY_S = 10 }; /* between lines of `auto` where there is no terminal */
+
 /* Columns of the terminal that f is; 0: it is none, or has no width, as those that mpirun gives
  * its ranks. */
 static int columns_of(FILE *f)
@@ -59,7 +61,7 @@ static void auto_step(dt_report *r, const dt_step_record *s)
     r->seconds += s->seconds;
     r->images += s->images;
     const double since = r->seconds - r->shown_seconds;
-    if (since < (columns > 0 ? 0.1 : r->setup.log_every) && !shows)
+    if (since < (columns > 0 ? 0.1 : EVERY_S) && !shows)
         return;
     const double rate = dt_images_per_s(r->images - r->shown_images, since);
     if (columns > 0)
@@ -85,7 +87,7 @@ static void auto_test(dt_report *r, int64_t done, int64_t images, double seconds
     if (columns > 0 && r->drawn && done == images)
         fprintf(r->setup.out, "\r\033[K");
     r->drawn = r->drawn && done < images;
-    if (done == images || seconds - r->test_shown < (columns > 0 ? 0.1 : r->setup.log_every))
+    if (done == images || seconds - r->test_shown < (columns > 0 ? 0.1 : EVERY_S))
         return;
     r->test_shown = seconds;
     snprintf(line, sizeof line, "test %lld/%lld: %.1f images/s, %.0f s left", (long long)done,

@@ -24,9 +24,6 @@ static dt_status convert_form(const dt_options *o, const char **format, const ch
                        "in Python: import torch, safetensors.torch as s; "
                        "torch.save(s.load_file('model.safetensors'), '%s')",
                        o->out, o->out);
-    if (o->raw_input && strcmp(*format, "onnx") != 0)
-        return dt_fail(DT_USAGE,
-                       "--raw-input is for ONNX alone: give --to onnx or --out FILE.onnx");
     return DT_OK;
 }
 
@@ -49,13 +46,13 @@ static void explain(const dt_net *net, const dt_model_file_opts *f, const char *
     char text[2 * PATH_MAX];
     const char *path = dt_python_text(out, text);
 
-    if (strcmp(f->format, "onnx") == 0) {
+    if (strncmp(f->format, "onnx", 4) == 0) {
         printf("With ONNX Runtime:\n"
                "    import numpy, onnxruntime\n"
                "    net = onnxruntime.InferenceSession('%s')\n"
                "    net.run(None, {'image': images}) # numpy.float32 [N, 3, %d, %d], %s\n",
                path, spec->image_size, spec->image_size,
-               f->raw_input ? "normalised" : "RGB in 0 to 1");
+               f->format[4] ? "normalised" : "RGB in 0 to 1");
         return;
     }
     warn_variant(spec, f->names);
@@ -149,7 +146,6 @@ dt_status dt_average(const dt_options *o, const char *const *given, size_t count
     a.o.names = names;
     dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
     opts.format = format;
-    opts.raw_input = o->raw_input;
     DT_GO(st, dt_model_put(&a.read.state, &DT_TARGET(o->out), &opts, NULL), out);
     explain(a.read.net, &opts, o->out);
 

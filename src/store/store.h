@@ -133,8 +133,7 @@ dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int porti
 const char *dt_saving_path(const dt_saving *w);
 dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
                           dt_written written[DT_CHECKPOINT_KINDS]) DT_MUST_CHECK;
-dt_status dt_saving_end(dt_saving *w, const dt_written *written,
-                        char path[PATH_MAX]) DT_MUST_CHECK;
+dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX]) DT_MUST_CHECK;
 void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
 
 /* After a save of step `saved`: delete older checkpoints that --keep-last, --keep-every and
@@ -246,7 +245,7 @@ dt_status dt_merge(const dt_options *o, const char *const *path, size_t count) D
  * --names and the format --to; how other programs load it is printed. Summed in float64 in the
  * order given and rounded once; the mean of one file has its numbers. num_batches_tracked is the
  * last one's. DT_FORMAT: another network or normalisation than the first; DT_USAGE: a format that
- * is not written; --raw-input of another than ONNX. */
+ * is not written. */
 dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
 #endif

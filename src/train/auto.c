@@ -1,4 +1,4 @@
-/* auto.c - --parallel auto: which layers to cut, and over how many ranks, by what was measured. No
+/* auto.c - --strategy auto: which layers to cut, and over how many ranks, by what was measured. No
  * bit depends on it. Rank 0 decides for all. */
 #include "costs.h"
 
@@ -35,7 +35,7 @@ static void write_words(const dt_net *net, const candidate *x, int layers,
                                    dt_net_op_get(net, i).name, most ? "batch" : "out");
 }
 
-/* What --strategy says of a layer stays: it is the same after all=out and after all=batch. */
+/* What --strategy auto says of a layer stays: it is the same after all=out and after all=batch. */
 static dt_status force(const dt_run *r, choice *x)
 {
     char words[DT_OPTION_CHARS + 16];
@@ -130,17 +130,17 @@ dt_status dt_auto_choose(dt_run *r)
     choice *x = NULL;
     dt_status st = DT_OK;
 
-    r->o.parallel = "by_strategy";
+    r->o.searches = false;
     if (r->comm->world == 1)
         return DT_OK;
-    DT_TRY(dt_comm_agree(r->comm, dt_calloc(&x, 1, sizeof *x, "--parallel auto")));
+    DT_TRY(dt_comm_agree(r->comm, dt_calloc(&x, 1, sizeof *x, "--strategy auto")));
     DT_GO(st, measure_all(r, x), out);
     if (r->comm->rank == 0)
         tell(r, x, &r->choice);
     DT_GO(st, dt_comm_bcast(r->comm, &r->choice, sizeof r->choice, 0), out);
     if (r->comm->world / r->choice.parts > r->o.shards)
         st = dt_fail(DT_CONFIG,
-                     "--parallel auto: %d ranks for %lld shards: some would have no work, and "
+                     "--strategy auto: %d ranks for %lld shards: some would have no work, and "
                      "what is given lets no layer be cut over ranks enough; start at most "
                      "%lld ranks",
                      r->comm->world, (long long)r->o.shards, (long long)r->o.shards);

@@ -19,6 +19,17 @@ static const struct {
 /* Where there is one rank: Open MPI 4.1.4 by TCP on two cores of Zen 5. */
 static const costs tcp = {.latency = 8e-6, .message = 4e-6};
 
+/* Bytes/s of the network that --predict has behind '@'; 0: as measured; -1: there is none such. */
+static double rate_of(const dt_options *o)
+{
+    const char *at = strchr(o->predict, '@');
+
+    for (size_t i = 0; at && i < DT_COUNT_OF(networks); i++)
+        if (strcmp(at + 1, networks[i].name) == 0)
+            return networks[i].bytes_per_s;
+    return at ? -1 : 0;
+}
+
 dt_status dt_alone_take(dt_alone *a, const dt_run *r, double step_s)
 {
     *a = (dt_alone){.step_s = step_s,
@@ -95,9 +106,8 @@ static dt_status measure(dt_comm *c, const dt_options *o, size_t moments, costs 
         DT_GO(st, dt_comm_barrier(c), out);
         k->latency = 1e-9 * (double)clock[c->world - 1].bound;
     }
-    for (size_t i = 0; i < DT_COUNT_OF(networks); i++)
-        if (strcmp(o->network, networks[i].name) == 0)
-            k->byte = k->one_way = 1 / networks[i].bytes_per_s;
+    if (rate_of(o) > 0)
+        k->byte = k->one_way = 1 / rate_of(o);
     for (int i = 0; i < 2; i++) { /* the first time touches the memory */
         double began = dt_seconds();
         for (size_t at = BLOCK; at < BYTES; at += BLOCK)
@@ -174,7 +184,7 @@ static void print_alone(const dt_options *o, const dt_comm *c, const dt_alone *a
         "\nlatency %.1f us, a message %.1f us (%s); %.4g GB/s one way, %.4g each way (%s); a byte "
         "summed %.3f ns, a moment %.1f ns (rank 0, here); looks every %.0f ms\n",
         1e6 * k->latency, 1e6 * k->message, pair, 1e-9 / k->one_way, 1e-9 / k->byte,
-        strcmp(o->network, "here") == 0 ? pair : o->network, 1e9 * k->add, 1e9 * k->merge,
+        rate_of(o) > 0 ? strchr(o->predict, '@') + 1 : pair, 1e9 * k->add, 1e9 * k->merge,
         1e3 * DT_LOOK_S);
 }
 
@@ -182,7 +192,7 @@ static void print_rows(const dt_options *o, const struct form *f, const dt_alone
 {
     char *end = NULL;
 
-    for (const char *at = o->predict; *at; at = *end ? end + 1 : end) {
+    for (const char *at = o->predict; *at; at = *end == ',' ? end + 1 : "") {
         const long ranks = strtol(at, &end, 10);
         const predicted p = predict(f, a, k, (int)ranks);
         const double exposed = p.step_s - a->step_s, efficiency = a->step_s / p.step_s;
@@ -198,16 +208,21 @@ dt_status dt_bench_predict_check(const dt_options *o, int world)
 {
     char *end = NULL;
 
-    for (const char *at = o->predict; *at; at = *end ? end + 1 : end) {
+    for (const char *at = o->predict; *at; at = *end == ',' ? end + 1 : "") {
         const long ranks = strtol(at, &end, 10);
-        if (ranks < 2 || ranks > 1000000 || (*end && *end != ','))
-            return dt_fail(DT_USAGE, "--predict %s: numbers of ranks, 2 to 1000000", o->predict);
+        if (ranks < 2 || ranks > 1000000 || !strchr(",@", *end) || rate_of(o) < 0)
+            return dt_fail(DT_USAGE,
+                           "--predict %s: numbers of ranks, 2 to 1000000, and @1gbit, @10gbit or "
+                           "@100gbit behind them",
+                           o->predict);
     }
     if (strcmp(o->exchange, "shared") == 0)
         return dt_fail(DT_CONFIG, "--predict: exchange shared is of one node: leave it out");
-    if (world == 1 && strcmp(o->network, "here") == 0)
-        return dt_fail(DT_CONFIG, "--predict: one rank has no network to measure: give --network, "
-                                  "or start two ranks");
+    if (world == 1 && rate_of(o) == 0)
+        return dt_fail(DT_CONFIG,
+                       "--predict: one rank has no network to measure: give %s@10gbit, "
+                       "or start two ranks",
+                       o->predict);
     return DT_OK;
 }
 

@@ -99,7 +99,6 @@ static dt_options trial_options(const dt_run *r, int shards, int64_t images, con
     o.init = "";
     o.schedule = "constant";
     o.lr = o.warmup = 0;
-    o.parallel = "by_strategy";
     o.strategy = strategy;
     return o;
 }

@@ -229,7 +229,6 @@ static void print_json(const dt_run *r, const dt_test_result *t)
 
 dt_status dt_eval(dt_comm *c, const dt_options *o)
 {
-    const dt_report_setup setup = {.out = stderr, .log_every = o->log_every};
     dt_report report;
     dt_run r;
     dt_test_result t;
@@ -238,9 +237,6 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     char model[PATH_MAX];
     dt_status st = DT_OK;
 
-    if (!o->model[0])
-        return dt_comm_agree(c, dt_fail(DT_USAGE, "eval needs a model, as its argument or by "
-                                                  "--model: a model file or a run's folder"));
     DT_TRY(dt_run_newest(c, o->model, model));
     own = *o;
     own.model = model;
@@ -253,7 +249,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
                 r.o.data, classes);
     DT_GO(st, dt_run_load(&r, model, true), out);
     if (c->rank == 0) /* beside the result, which may be JSON */
-        DT_GO(st, dt_report_open(&report, "auto", &setup), out);
+        DT_GO(st, dt_report_open(&report, "auto", &(dt_report_setup){.out = stderr}), out);
     DT_GO(st, dt_run_test(&r, c->rank == 0 ? &report : NULL, &t), out);
     if (!isfinite(t.loss))
         st = dt_fail(DT_NUMERIC, "model file '%s': the loss of the test images is not finite (%g)",

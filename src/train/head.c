@@ -1,5 +1,4 @@
-/* head.c - what a person wants to know before the first step. All the rest is in options.yaml,
- * and printed by --verbose. */
+/* head.c - what a person wants to know before the first step. All the rest is in options.yaml. */
 #include "run.h"
 
 static const char *plural(int64_t n)

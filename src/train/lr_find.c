@@ -47,7 +47,7 @@ dt_status dt_lr_find(dt_comm *c, const dt_options *o)
     own.max_steps = own.schedule_steps = o->max_steps > 0 ? o->max_steps : 100;
     own.schedule = "exponential";
     own.lr_scale = "none";
-    own.lr = o->lr_from;
+    own.lr = o->lr_to / 1e5;
     own.warmup = 0;
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_TRAINING));
     dt_status st = dt_run_init(&r);

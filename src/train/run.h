@@ -72,7 +72,7 @@ typedef struct dt_grid {
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
 } dt_grid;
 
-/* What --parallel auto has chosen; parts 0: it was not asked. */
+/* What --strategy auto has chosen; parts 0: it was not asked. */
 typedef struct dt_choice {
     int parts;
     double seconds, whole_s; /* predicted of a step; of one where nothing is cut */

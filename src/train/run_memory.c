@@ -21,9 +21,11 @@ static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs
     const bool cut = kind == DT_SLAB_CUT;
     const size_t floats = dt_model_floats(r->model, kind);
     const bool any = strcmp(r->o.exchange, "auto") == 0 || strcmp(r->o.exchange, "shared") == 0;
+    dt_option_form form;
     dt_span *tensor = NULL;
     size_t count = 0;
 
+    DT_TRY(dt_grad_compress_parse(r->o.grad_compress, &form));
     DT_TRY(dt_calloc(&tensor, r->net->params + 1, sizeof *tensor, "the exchange"));
     for (size_t i = r->net->params; i-- > 0;) {
         const dt_piece own = dt_model_piece(r->model, i);
@@ -38,8 +40,8 @@ static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs
                                    .tensor = tensor,
                                    .tensors = count,
                                    .bucket_bytes = (size_t)(r->o.bucket_mb * 1048576),
-                                   .compress = r->o.grad_compress,
-                                   .threshold = r->o.grad_threshold,
+                                   .compress = form.worded.word,
+                                   .threshold = form.worded.number,
                                    .lockstep = r->bn_group > 0 || dt_grid_cuts(r),
                                    .apart = cut,
                                    .threads = r->threads};

@@ -38,7 +38,6 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
         r->o.shards = r->o.accum = 0;
         r->o.dry_run = false; /* of training alone */
         r->o.strategy = "";
-        r->o.parallel = "by_strategy";
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
@@ -214,7 +213,7 @@ static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, open_source(r), out);
     DT_GO(st, dt_comm_agree(c, open_net(r)), out);
     DT_GO(st, open_data(r), out);
-    if (dt_options_parallel(&r->o)->searches)
+    if (r->o.searches)
         DT_GO(st, dt_auto_choose(r), out);
     r->domain[DT_SLAB_HOME].comm = c;
     r->domains = 1;

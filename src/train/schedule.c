@@ -64,10 +64,7 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
                         .gamma = o->gamma,
                         .peak = o->peak,
                         .warmup = llround(o->warmup * (double)steps_per_epoch)};
-    const bool scales = strcmp(o->lr_scale, "none") != 0;
-    const bool linear = strcmp(o->lr_scale, "linear") == 0;
-    const double ratio = (double)global_batch / (double)o->lr_batch;
-    dt_option_form f;
+    dt_option_form scale, f;
 
 #define X(name)                                                                                    \
     if (strcmp(o->schedule, #name) == 0)                                                           \
@@ -77,6 +74,10 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
     if (!made.rate)
         return dt_fail(DT_BUG, "no schedule '%s'", o->schedule);
     DT_TRY(dt_milestones_parse(o->milestones, &f));
+    DT_TRY(dt_lr_scale_parse(o->lr_scale, &scale));
+    const bool scales = strcmp(scale.worded.word, "none") != 0;
+    const bool linear = strcmp(scale.worded.word, "linear") == 0;
+    const double ratio = (double)global_batch / scale.worded.number;
     made.milestones = f.milestones.count;
     for (int i = 0; i < made.milestones; i++)
         made.milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);

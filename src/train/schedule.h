@@ -16,7 +16,7 @@ typedef struct dt_schedule {
     int milestones;
 } dt_schedule;
 
-/* Read the options lr, lr_to, lr_scale, lr_batch, schedule, warmup, milestones, gamma, peak.
+/* Read the options lr, lr_to, lr_scale, schedule, warmup, milestones, gamma, peak.
  *   total_steps   of the schedule, warm-up included; >= 0
  *   global_batch  images per step, for lr_scale
  *   DT_CONFIG     milestones that are no fractions */

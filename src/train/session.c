@@ -73,7 +73,6 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
                                    .epochs = r->o.epochs,
                                    .steps_per_epoch = r->steps_per_epoch,
                                    .total_steps = r->total_steps,
-                                   .log_every = r->o.log_every,
                                    .folder = s->folder.folder,
                                    .path = s->folder.path,
                                    .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
@@ -114,10 +113,7 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
     if (strcmp(r->o.resume, "auto") == 0 && !from[0])
         dt_note("no checkpoint in %s to resume from: beginning at the first step", s->folder.path);
     /* The other styles' output is for parsers that know it. */
-    FILE *head = strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr;
-    dt_head_print(head, r, s->folder.path);
-    if (r->o.verbose)
-        dt_options_yaml(head, &r->o);
+    dt_head_print(strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr, r, s->folder.path);
     return DT_OK;
 }
 

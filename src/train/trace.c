@@ -11,7 +11,8 @@ struct dt_trace {
     int64_t first, last;                   /* steps of this start, from 1 */
     int64_t from[DT_LANES], end[DT_LANES]; /* events of the record */
     bool over, lost;
-    dt_target target;
+    char file[PATH_MAX];
+    dt_target target;   /* of it */
     dt_comm_clock of[]; /* [world] */
 };
 
@@ -156,7 +157,7 @@ dt_status dt_trace_at(dt_trace *t, int64_t done, bool over)
         t->from[lane] = DT_MAX(t->from[lane], t->end[lane] - room);
     }
     if ((t->lost && t->over) || (over && done < t->first))
-        dt_warn("--trace-steps %s: %s", t->run->o.trace_steps,
+        dt_warn("--trace %s: %s", t->run->o.trace,
                 t->lost ? "the record is too small for these, and lacks the first of them"
                         : "the run ended before, and the trace is empty");
     return t->over ? write_file(t) : DT_OK;
@@ -177,14 +178,15 @@ dt_status dt_trace_open(dt_trace **t, const dt_run *r)
 
     if (!r->o.trace[0])
         return DT_OK;
-    dt_status st = dt_trace_steps_parse(r->o.trace_steps, &form);
+    dt_status st = dt_trace_parse(r->o.trace, &form);
     if (st == DT_OK)
         st = dt_calloc(t, 1, sizeof **t + world * sizeof(dt_comm_clock), "the trace");
     DT_TRY(dt_comm_agree(r->comm, st));
     dt_record_keep();
     (*t)->run = r;
-    (*t)->first = form.steps[0];
-    (*t)->last = form.steps[1];
-    (*t)->target = DT_TARGET(r->o.trace);
+    (*t)->first = form.trace.steps[0];
+    (*t)->last = form.trace.steps[1];
+    snprintf((*t)->file, sizeof(*t)->file, "%.*s", form.trace.file, r->o.trace);
+    (*t)->target = DT_TARGET((*t)->file);
     return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&(*t)->target) : DT_OK);
 }

@@ -373,7 +373,7 @@ static dt_status begin(training *t)
                         dt_model_floats(r->model, DT_SLAB_CUT), 1, 1);
     if (!path[0])
         DT_TRY(dt_grid_collect(r));
-    if (r->o.broadcast || resumes) {
+    if (resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
     }
@@ -422,14 +422,12 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
     /* How long the set-up may take is not known: a rank that is late is named, and not ended. */
-    const dt_watch_opts set_up = {.warn_s = o->stall_warn};
+    const dt_watch_opts set_up = {.warn_s = dt_watched_warn_s(o)};
     dt_run r;
     training t = {.run = &r, .slow = -1};
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
 
-    if (o->model[0])
-        dt_warn("--model is for eval; to start from a model file give --init");
     if (o->keep_every > 0 && strcmp(o->save_every, "0") == 0)
         dt_warn("--keep-every %lld keeps nothing: --save-every 0 saves at no step; give that, too",
                 (long long)o->keep_every);
@@ -448,9 +446,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         st = dt_dry_run(&r);
         goto out;
     }
-    if (o->strategy_out[0] && c->rank == 0)
-        st = dt_strategy_save(r.net, &r.o, c->world);
-    DT_GO(st, dt_comm_agree(c, st), out);
     DT_GO(st, dt_trace_open(&t.trace, &r), out);
     st = begin(&t);
     if (st != DT_OK) {

@@ -19,6 +19,11 @@ static const char *step_name(const void *plan, int step)
     return text;
 }
 
+double dt_watched_warn_s(const dt_options *o)
+{
+    return DT_MIN(10, o->stall_abort / 30);
+}
+
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
 {
     const dt_plan *plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
@@ -28,7 +33,7 @@ dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
                                 .names = (int)dt_plan_row_count(plan),
                                 .total_steps = r->total_steps,
                                 .batch = r->global_batch,
-                                .warn_s = r->o.stall_warn,
+                                .warn_s = dt_watched_warn_s(&r->o),
                                 .abort_s = r->o.stall_abort};
 
     return dt_watch_open(w, r->comm, &opts);

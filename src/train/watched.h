@@ -4,6 +4,8 @@
 #include "run.h"
 #include "watch/watch.h"
 
+/* Seconds after which a rank that stands still is named; 0: never. */
+double dt_watched_warn_s(const dt_options *o);
 /* Watch the ranks of a run that is set up; folder: the run's, on rank 0. Collective. */
 dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder) DT_MUST_CHECK;
 /* From the seconds that each rank was in collectives. *late: the rank with the fewest, if half of

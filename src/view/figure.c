@@ -21,12 +21,13 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
 {
     static const char *const colours[] = {"0072b2", "d55e00", "009e73", "cc79a7",
                                           "e69f00", "56b4e9", "000000"};
-    const bool svg = dt_path_ends(out, ".svg"), png = dt_path_ends(out, ".png");
+    const bool png = dt_path_ends(out, ".png");
+    const bool svg = dt_path_ends(out, ".svg") || dt_path_ends(out, ".gp");
     const int fd = memfd_create("dtrain-plot", MFD_CLOEXEC);
 
     *f = (dt_figure){.script = fd >= 0 ? fdopen(fd, "w+") : NULL, .page = svg || png};
     if (out[0] && !f->page)
-        return dt_fail(DT_USAGE, "--out %s: pictures end in .svg or .png", out);
+        return dt_fail(DT_USAGE, "--out %s: pictures end in .svg or .png, scripts in .gp", out);
     if (!f->script)
         return dt_fail(DT_NOMEM, "no memory for the script of a picture");
     fputs("# A picture of dtrain plot: its data are inside. gnuplot THIS_FILE > PICTURE\n",
@@ -141,7 +142,7 @@ static dt_status run_gnuplot(const int stream[3], int *code)
     posix_spawn_file_actions_destroy(&actions);
     if (error == ENOENT)
         return dt_fail(DT_UNSUPPORTED, "gnuplot is not installed: install the package gnuplot-nox, "
-                                       "or take --script FILE to a machine that has it");
+                                       "or take --out FILE.gp to a machine that has it");
     if (error != 0)
         return dt_fail(DT_NOMEM, "cannot start gnuplot: %s", strerror(error));
     while (waitpid(child, code, 0) < 0 && errno == EINTR)
@@ -193,15 +194,15 @@ out:
 
 dt_status dt_figure_show(dt_figure *f, const dt_options *o)
 {
-    const char *path = o->script[0] ? o->script : o->out;
+    const bool script = dt_path_ends(o->out, ".gp");
     char *data = NULL;
     size_t bytes = 0;
-    dt_status st = o->script[0] ? end_script(f) : dt_figure_draw(f, &data, &bytes);
+    dt_status st = script ? end_script(f) : dt_figure_draw(f, &data, &bytes);
 
-    if (st == DT_OK && o->script[0])
+    if (st == DT_OK && script)
         st = read_all(fileno(f->script), &data, &bytes);
-    if (st == DT_OK && path[0])
-        st = dt_outfile_put(&DT_TARGET(path), data, bytes, NULL);
+    if (st == DT_OK && o->out[0])
+        st = dt_outfile_put(&DT_TARGET(o->out), data, bytes, NULL);
     else if (st == DT_OK)
         for (size_t i = 0; i < bytes; i++) /* main looks at errors; a form feed ends each panel */
             if (data[i] != '\f')

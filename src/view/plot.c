@@ -99,8 +99,6 @@ dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t coun
                                                          : NULL;
     dt_figure f = {.page = false};
 
-    if (o->script[0] && !dt_path_ends(o->script, ".gp"))
-        return dt_fail(DT_USAGE, "--script %s: scripts end in .gp", o->script);
     if (kind && count > 1)
         return dt_fail(DT_USAGE, "one file of bench at a time, not %zu", count);
     dt_status st = kind ? dt_bench_figure(&f, o, kind, path[0]) : plot_runs(&f, o, path, count);

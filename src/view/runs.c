@@ -10,27 +10,10 @@
 typedef struct table {
     const json_t *objects;
     bool turned; /* a line is a member, not an object */
-    bool csv;
 } table;
 
-enum { ROOM = 2 * DT_CELL_CHARS + 2 }; /* each character a quote, and two around it */
-
-/* RFC 4180; out has ROOM. */
-static void quote_csv(const char *text, char *out)
-{
-    const bool quoted = strpbrk(text, ",\"\n\r") != NULL;
-
-    *out = '"';
-    out += quoted;
-    for (; *text; *out++ = *text++)
-        if (*text == '"')
-            *out++ = '"';
-    *out = '"';
-    out[quoted] = '\0';
-}
-
 /* What is printed of the table's cell: member number `member` of an object, or its name. */
-static void cell(const table *t, size_t object, size_t member, char out[ROOM])
+static void cell(const table *t, size_t object, size_t member, char out[DT_CELL_CHARS])
 {
     json_t *of = json_array_get(t->objects, object ? object - 1 : 0);
     void *at = json_object_iter(of);
@@ -41,13 +24,9 @@ static void cell(const table *t, size_t object, size_t member, char out[ROOM])
     const char *key = json_object_iter_key(at);
     const json_t *value = json_object_iter_value(at);
     const char *text = object ? dt_seen_cell(key, value, buf) : key;
-    if (!t->csv) /* hashes make lines long */
-        snprintf(out, DT_CELL_CHARS, "%.*s",
-                 object && !t->turned && strstr(key, "_hash") ? 12 : DT_CELL_CHARS, text);
-    else if (object && json_is_real(value))
-        snprintf(out, DT_CELL_CHARS, "%.9g", json_real_value(value));
-    else
-        quote_csv(object && json_is_null(value) ? "" : text, out);
+    /* hashes make lines long */
+    snprintf(out, DT_CELL_CHARS, "%.*s",
+             object && !t->turned && strstr(key, "_hash") ? 12 : DT_CELL_CHARS, text);
 }
 
 static dt_status print_table(const table *t)
@@ -55,7 +34,7 @@ static dt_status print_table(const table *t)
     const size_t objects = json_array_size(t->objects) + 1;
     const size_t members = json_object_size(json_array_get(t->objects, 0));
     const size_t lines = t->turned ? members : objects, columns = t->turned ? objects : members;
-    char text[ROOM];
+    char text[DT_CELL_CHARS];
     int *width = NULL; /* of columns but the last one */
 
     DT_TRY(dt_calloc(&width, columns + 1, sizeof *width, "the table of runs"));
@@ -65,8 +44,8 @@ static dt_status print_table(const table *t)
             const bool last = c + 1 == columns;
             cell(t, t->turned ? c : l, t->turned ? l : c, text);
             if (prints)
-                printf("%-*s%s", width[c], text, last ? "\n" : t->csv ? "," : "  ");
-            else if (!last && !t->csv)
+                printf("%-*s%s", width[c], text, last ? "\n" : "  ");
+            else if (!last)
                 width[c] = DT_MAX(width[c], (int)strlen(text));
         }
     free(width);
@@ -161,12 +140,8 @@ dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t coun
     const found f = {json_array(), json_array()};
     const char *folder = count ? path[0] : "runs";
     char file[PATH_MAX];
-    dt_status st = DT_OK;
+    dt_status st = dt_path_join(file, folder, "metrics.jsonl");
 
-    if (o->json && o->csv)
-        st = dt_fail(DT_USAGE, "--json and --csv: give one of them");
-    if (st == DT_OK)
-        st = dt_path_join(file, folder, "metrics.jsonl");
     const bool runs = count > 1 || (st == DT_OK && dt_path_taken(file));
     for (size_t i = 0; runs && st == DT_OK && i < DT_MAX(count, 1); i++)
         st = add_run(&f, count ? path[i] : folder);
@@ -175,7 +150,7 @@ dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t coun
     if (st == DT_OK && count > 1)
         put_side_by_side(&f);
     if (st == DT_OK && !o->json)
-        st = print_table(&(table){.objects = f.rows, .turned = count > 1, .csv = o->csv});
+        st = print_table(&(table){.objects = f.rows, .turned = count > 1});
     else if (st == DT_OK &&
              json_dumpf(f.rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0)
         putchar('\n'); /* main looks at errors */

@@ -39,8 +39,8 @@ typedef struct dt_figure {
     FILE *script; /* a file without a name */
     bool page;    /* a file's picture: all panels in one; else each by itself in the terminal */
 } dt_figure;
-/* out: *.svg or *.png, or "" for the terminal; height in pixels, of a width of 1200. DT_USAGE,
- * DT_NOMEM. f is to be closed whatever the outcome. */
+/* out: *.svg, *.png or *.gp, a script for SVG, or "" for the terminal; height in pixels, of a width
+ * of 1200. DT_USAGE, DT_NOMEM. f is to be closed whatever the outcome. */
 dt_status dt_figure_open(dt_figure *f, const char *out, int height) DT_MUST_CHECK;
 /* The block `name` of data, and the array T of what its parts are called. parts: name to an array
  * of objects, whose numbers under `column`, up to NULL, are a line; the first column is x.
@@ -49,7 +49,7 @@ void dt_figure_data(const dt_figure *f, const char *name, json_t *parts, const c
                     size_t smooth);
 /* Have it drawn; *picture [*bytes] is freed by free(). DT_UNSUPPORTED: no gnuplot. */
 dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes) DT_MUST_CHECK;
-/* Drawn to --out or standard output; where --script is given, only the script is written there. */
+/* Drawn to --out or standard output; where --out ends in .gp, only the script is written there. */
 dt_status dt_figure_show(dt_figure *f, const dt_options *o) DT_MUST_CHECK;
 void dt_figure_close(dt_figure *f);
 

@@ -11,8 +11,8 @@
  * DT_NOMEM. */
 
 /* Curves of the runs over --x; or, with --layers, --scaling, --exchange all or --x lr, of the one
- * file that `bench --json` or `lr-find --json` wrote. DT_USAGE: --out is neither .svg nor .png, or
- * --script is not .gp; DT_FORMAT: the file is none of these. */
+ * file that `bench --json` or `lr-find --json` wrote. DT_USAGE: --out is neither .svg nor .png
+ * nor .gp; DT_FORMAT: the file is none of these. */
 dt_status dt_view_plot(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 
 /* A table with a row for each run in the folder (none given: "runs"), or for the run that it is; of

@@ -19,8 +19,8 @@ assert parts["compute"] > 0 and parts["data"] > 0 and parts["saving"] > 0, end
 assert min(parts.values()) >= 0 and (sys.argv[2] == "2" or parts["waiting"] == 0), end' "$tmp/$np/metrics.jsonl" $np
 done
 
-small=(bench --net vgg11 --width-divisor 8 --batch 16 --precision fp32 --threads 1 --steps 3 --warmup-steps 1)
-launch 2 "${small[@]}" --account --json
+small=(bench --net vgg11 --width-divisor 8 --batch 16 --precision fp32 --threads 1 --steps 3)
+launch 2 "${small[@]}" --json
 must test "$code" = 0
 must python3 -c '
 import json, sys
@@ -42,7 +42,10 @@ tree = {n: rows["tree", n]["messages"] for n in (8, 64, 1024)} # of one level, a
 assert tree[64] / tree[8] == 2 * 7 / 7 and tree[1024] / tree[8] == 2 * 31 / 7, tree' "$tmp/stdout"
 ranks=1
 refuses 78 "--predict: one rank has no network to measure" -- "${small[@]}" --predict 8
-refuses 64 "--predict 8,x: numbers of ranks" -- "${small[@]}" --predict 8,x --network 1gbit
+refuses 64 "--predict 8,x@1gbit: numbers of ranks" -- "${small[@]}" --predict 8,x@1gbit
 must test ! -s "$tmp/stdout"
-refuses 78 "exchange shared" -- "${small[@]}" --predict 8 --network 1gbit --exchange shared
+refuses 64 "@1gbit, @10gbit or @100gbit" -- "${small[@]}" --predict 8@2gbit
+accepts "${small[@]}" --predict 8@1gbit
+must grep -q "0.1177 GB/s one way, 0.1177 each way (1gbit)" "$tmp/stdout"
+refuses 78 "exchange shared" -- "${small[@]}" --predict 8@1gbit --exchange shared
 finish

@@ -145,7 +145,7 @@ launch --dist-url tcp://a:1                     | --master HOST:PORT
 --keep_checkpoint_max 5                         | --keep-last
 --save_checkpoint_steps 100                     | --save-every
 --strategy_ckpt_load_file a.ckpt                | --strategy @FILE
---strategy_ckpt_save_file a.ckpt                | --strategy-out FILE
+--strategy_ckpt_save_file a.ckpt                | options.yaml in the run's folder
 --full_batch                                    | --shards N
 --device_target Ascend                          | computes on the CPU
 --sync_bn                                       | --bn

@@ -11,7 +11,7 @@ accepts "${tiny[@]}" --bn group:3 --out "$tmp/three"
 must grep -qE '^bn: "?group:3"?$' "$tmp/three/options.yaml"
 
 # three ranks with eight shards on two nodes: nodes of 2 and 6 shards, or the like
-ranks=3 refuses 78 "--bn node" "nodes hold from" "group:N" -- "${tiny[@]}" --bn node --split-nodes 2
+ranks=3 DT_SPLIT_NODES=2 refuses 78 "--bn node" "nodes hold from" "group:N" -- "${tiny[@]}" --bn node
 
 # 8192 shards of one image: some 0.3 GiB of activations each
 ranks=1 refuses 71 "activations of 8192 shards at the same time" "--bn sync keeps" "GiB are available" -- \

@@ -46,11 +46,11 @@ check() {
     shift 2
     accepts plan "${net[@]}" "$@"
     cp "$tmp/stdout" "$tmp/plan"
-    launch "$np" bench --layers --json --steps 2 --warmup-steps 1 --threads 1 "${net[@]}" "$@"
+    launch "$np" bench --layers --json --steps 2 --threads 1 "${net[@]}" "$@"
     judge 0 "np $np: bench --layers ${net[*]} $*"
     must profile "$tmp/stdout" "$tmp/plan"
     with=$(grep -o '"weights_hash": "[0-9a-f]*"' "$tmp/stdout")
-    launch "$np" bench --json --steps 2 --warmup-steps 1 --threads 1 "${net[@]}" "$@"
+    launch "$np" bench --json --steps 2 --threads 1 "${net[@]}" "$@"
     must test -z "$(grep -o '"layers"' "$tmp/stdout")"
     equal "$with" "$(grep -o '"weights_hash": "[0-9a-f]*"' "$tmp/stdout")"
 }
@@ -63,7 +63,7 @@ done
 for isa in $(isas); do check 1 vgg11 --shards 2 --global-batch 8 --isa "$isa"; done
 
 # the tables
-launch 2 bench --layers --steps 1 --warmup-steps 0 --net vgg11 --width-divisor 16 --batch 2
+launch 2 bench --layers --steps 1 --net vgg11 --width-divisor 16 --batch 2
 judge 0 "np 2: tables"
 must test "$(grep -cE '^ *[0-9]+  (conv2d|batchnorm\+relu) ' "$tmp/stdout")" -gt 30
 for line in '^step  largest gaps ' '^phase ' '^rest ' '^step +[0-9.]+ +100\.0 ' '^peaks of rank 0 of 2 \(1 thread\): fp32 '; do

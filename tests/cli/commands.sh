@@ -40,7 +40,7 @@ for command in plan summary; do
     refuses 71 "12500000 images at a time need" -- "$command" --net vgg11 --global-batch 100000000 --shards 8
 done
 refuses 71 "1000 images at a time need" -- train --data synthetic:8000 --net vgg11 --global-batch 8000 \
-    --shards 8 --image-size 1024 --threads 1 --stall-warn 0 # a slow disk or a busy core is no message
+    --shards 8 --image-size 1024 --threads 1 --stall-abort 0 # a slow disk or a busy core is no message
 
 # help does not depend on a broken configuration
 DTRAIN_CONFIG=/dev/null/none accepts --help

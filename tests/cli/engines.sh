@@ -86,7 +86,6 @@ bounded mpirun -np 2 sh -c '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || set --
 judge 76 "two engines" "engine" "own" "openblas"
 export FAKE=wrong
 refuses 80 "features.0, weight gradient" "a product of 27 rows" -- "${tiny[@]}" --engine openblas
-accepts "${tiny[@]}" --engine openblas --no-engine-check --out "$tmp/unseen"
 [ -n "${ASAN_OPTIONS:-}" ] || LD_PRELOAD=$tmp/lib/libopenblas.so.0 LD_LIBRARY_PATH= refuses 80 "features.0, weight gradient" -- "${tiny[@]}" --engine openblas
 export FAKE=hangs
 touch "$tmp/started"

@@ -76,7 +76,7 @@ must test "$code" = 79
 must grep -qF "dtrain: no checkpoint was saved before the last finite loss" "$tmp/stderr"
 run=$run/checkpoints
 refuses 79 "the loss of the test images is not finite" -- eval --data synthetic:64 \
-    --image-size 32 --model "$run/$(ls "$run" | tail -n 1)/model.safetensors"
+    --image-size 32 "$run/$(ls "$run" | tail -n 1)/model.safetensors"
 
 # files with a number that is not finite
 accepts "${tiny[@]}" --out "$tmp/good"
@@ -84,7 +84,7 @@ cp "$tmp/good/model.safetensors" "$tmp/nan"
 offset=$(($(stat -c %s "$tmp/nan") - 4)) # of a float: those come last
 printf '\377\377\377\377' | dd of="$tmp/nan" bs=1 seek="$offset" conv=notrunc status=none
 for command in "average $tmp/good $tmp/nan --out $tmp/no" "convert $tmp/nan --out $tmp/no" \
-    "eval --data synthetic:64 --model $tmp/nan" "verify $tmp/nan"; do
+    "eval --data synthetic:64 $tmp/nan" "verify $tmp/nan"; do
     # shellcheck disable=SC2086
     refuses 65 "$tmp/nan" "is not a finite number" -- $command
 done

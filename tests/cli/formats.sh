@@ -41,7 +41,7 @@ for net in "vgg11 - -" "vgg11 wide imagenet" "mlp - -" "resnet9 - -" "resnet50 m
     accepts "${small[@]}" --net "$name" --logit-scale "$scale" --variant "$variant" --stem "$stem" --image-size 32 \
         --width-divisor "$divisor" --out "$run"
     accepts convert "$run" --out "$run.onnx"
-    accepts eval --model "$run" --data "$tmp/images" --precision fp32 --json
+    accepts eval "$run" --data "$tmp/images" --precision fp32 --json
     said=$(sed 's/.*"test_loss": *//; s/,.*//' "$tmp/stdout")
     must near "$(graph_loss "$run.onnx")" "$said"
 done
@@ -110,11 +110,12 @@ cp "$run/model.safetensors" "$tmp/x.pt" # a name says nothing
 accepts convert "$tmp/x.pt" --out "$tmp/x.new"
 for begin in 'PK\3\4' '\200\2\212\12'; do # torch.save, new and old
     printf "$begin%060d" 0 >"$tmp/x.bin"
-    refuses 65 "x.bin" "s.save_file(torch.load(" -- eval --model "$tmp/x.bin" --data synthetic:64
+    refuses 65 "x.bin" "s.save_file(torch.load(" -- eval "$tmp/x.bin" --data synthetic:64
 done
 refuses 78 "vgg11" "mindspore" -- convert "$tmp/vgg11-mindspore-imagenet/model.safetensors" --out "$tmp/x.ckpt"
 head -c 3000 "$tmp/a.ckpt" >"$tmp/cut.ckpt"
 refuses 65 "cut.ckpt" "longer than what holds it" -- convert "$tmp/cut.ckpt" "${net[@]}" --out "$tmp/no"
-refuses 64 "--to onnx" -- convert "$run" --raw-input --out "$tmp/no"
-refuses 64 "raw-input" -- eval --model "$run" --raw-input
+accepts convert "$run" --to onnx-raw --out "$tmp/raw.onnx"
+must grep -q "numpy.float32 \[N, 3, .*\], normalised" "$tmp/stdout"
+must test "$(grep -ac image.normalised "$tmp/raw.onnx")" = 0 -a "$(grep -ac image.normalised "$run.onnx")" -gt 0
 finish

@@ -58,5 +58,5 @@ perl -e 'binmode STDOUT; local $/; open my $f, "<:raw", $ARGV[0]; my $all = <$f>
 refuses 79 "no weight has changed yet" "the model $tmp/huge.safetensors gives it" -- "${tiny[@]}" \
     --init "$tmp/huge.safetensors" --out "$tmp/no"
 # eval wants all of it, whatever is said of training
-refuses 65 "[20, 16]" -- eval --model "$other" --data synthetic:64 --no-init-head
+refuses 65 "[20, 16]" -- eval "$other" --data synthetic:64 --no-init-head
 finish

@@ -55,12 +55,12 @@ completes "--no-nesterov" dtrain --np 2 --no-nes
 completes "vgg11" dtrain --net = v
 completes "vgg11" dtrain --net v
 completes "constant step cosine onecycle exponential" dtrain --schedule =
-completes "--warmup-steps" dtrain bench --warmup-s # an option of its own
-completes "" dtrain --net vgg11 --warmup-s         # which a training refuses
-completes "--model" dtrain eval --mod
+completes "--scaling" dtrain bench --scal # an option of its own
+completes "" dtrain --net vgg11 --scal            # which a training refuses
+completes "--tta" dtrain eval --tt
 completes "--token-file" dtrain launch --tok
 completes "ranktable" dtrain help ra
-completes "" dtrain eval --model mod # a file: readline's
+completes "" dtrain eval mod # a file: readline's
 must bash -n "$share/bash-completion/completions/dtrain"
 
 # ---- zsh ----
@@ -79,7 +79,7 @@ Z
     presses "dtrain pl" "plot *-- RUN"
     presses "dtrain --mom" "--momentum="
     presses "dtrain --net=v" "--net=vgg11"
-    presses "dtrain bench --warmup-s" "--warmup-steps="
+    presses "dtrain bench --predic" "--predict="
 else
     echo "SKIPPED: no zsh here"
 fi

@@ -32,7 +32,7 @@ plan --net vgg11 --threads 3
 runs $tmp/run
 eval $tmp/run --threads 1
 config --lr 0.25
-plot $tmp/run --script $tmp/figure.gp
+plot $tmp/run --out $tmp/figure.gp
 END
 if command -v gnuplot >/dev/null; then
     cp "$tmp/figure.gp" "$tmp/plain"

@@ -18,7 +18,7 @@ must cmp "$tmp/mean1" "$tmp/mean${ranks##* }"
 accepts verify "$tmp/mean1"
 accepts average "${models[0]}" --out "$tmp/same"
 must cmp "$tmp/same" "${models[0]}" # the mean of one is that one
-accepts eval --data synthetic:64 --model "$tmp/mean1"
+accepts eval --data synthetic:64 "$tmp/mean1"
 
 check=$(python3 - "$tmp/mean1" "$tmp"/run[123]/model.safetensors <<'END'
 import array, json, struct, sys
@@ -53,7 +53,7 @@ accepts convert "$tmp/resnet" --names mindspore --out "$tmp/mindspore" # counts 
 accepts convert "$tmp/mindspore" --out "$tmp/back3"
 must cmp "$tmp/back3" "$tmp/resnet/model.safetensors"
 accepts verify "$tmp/mindspore"
-accepts eval --model "$tmp/mindspore" --data synthetic:64 --precision fp32
+accepts eval "$tmp/mindspore" --data synthetic:64 --precision fp32
 ms=("${tiny[@]}" --net resnet50 --image-size 32 --names mindspore --save-every 1 --out "$tmp/ms")
 accepts "${ms[@]}" --init "$tmp/mindspore"
 must grep -aq '"layer4.c.bn3.gamma"' "$tmp"/ms/checkpoints/*/momentum.safetensors

@@ -10,10 +10,10 @@ said() { must test "$(grep -cF "the newest state of $run is $1, step $2" "$tmp/s
 # of FOLDER STEP: what eval says of the run is what it says of FOLDER, on any number of ranks
 of() {
     local np
-    accepts eval "${data[@]}" --model "$1"
+    accepts eval "${data[@]}" "$1"
     cp "$tmp/stdout" "$tmp/want"
     for np in $ranks; do
-        launch "$np" eval "${data[@]}" --model "$run"
+        launch "$np" eval "${data[@]}" "$run"
         judge 0 "np $np: eval $run" "the newest state of $run is $1, step $2"
         must cmp "$tmp/want" "$tmp/stdout"
     done
@@ -73,7 +73,7 @@ rm -rf $(ls -d "$run"/checkpoints/step-* | grep -vxF -e "$newest" -e "$before")
 of "$run/model.safetensors" 4
 # and so is the model: nothing is left
 printf X | dd of="$run/model.safetensors" bs=1 seek=9 conv=notrunc status=none
-refuses 65 "none of the 2 checkpoints in" "is valid" -- eval "${data[@]}" --model "$run"
+refuses 65 "none of the 2 checkpoints in" "is valid" -- eval "${data[@]}" "$run"
 
 # of a run that prunes while others read: a success, or the checkpoint that went by its name
 reads() {
@@ -87,7 +87,7 @@ start 1 "${tiny[@]}" --epochs 1000000 --max-steps -1 --save-every 1 --keep-last 
 must soon has_checkpoint "$run" 2
 successes=0
 for _ in $(seq 20); do
-    reads eval "${data[@]}" --model "$run"
+    reads eval "${data[@]}" "$run"
     reads "${tiny[@]}" --init "$run" --max-steps 0 --out "$tmp/new"
     rm -rf "$tmp/new"
 done

@@ -160,7 +160,7 @@ my $p = pack 'Sx6P', 4, $f;
 syscall(157, 38, 1, 0, 0, 0) == 0 && syscall(157, 22, 2, $p) == 0 or die "no seccomp: $!";
 exec @ARGV;
 END
-    bounded perl "$tmp/denied" "$DTRAIN_BIN" --np 2 "${tiny[@]}" --width-divisor 8 --exchange tree --split-nodes 2
+    DT_SPLIT_NODES=2 bounded perl "$tmp/denied" "$DTRAIN_BIN" --np 2 "${tiny[@]}" --width-divisor 8 --exchange tree
     must test "$code" = 0
     must test "$(wc -l <"$tmp/stderr")" = 0
 fi

@@ -16,7 +16,7 @@ DTRAIN_OUT=$tmp/$'a\tb' refuses 78 "DTRAIN_OUT: " "want UTF-8" -- "${tiny[@]}"
 must test -z "$(find "$tmp" -name 'caf*' -o -name 'a?b')"
 
 # together
-refuses 64 "--model" -- eval --data synthetic:64
+refuses 64 "missing argument; usage: dtrain eval MODEL" -- eval --data synthetic:64
 refuses 78 "--no-init-head" "no --init" -- "${tiny[@]}" --out "$tmp/run" --no-init-head
 
 # an option of another command: --steps would be no length of a training

@@ -87,7 +87,7 @@ while read -r mask files folders; do
     for name in model.onnx model.safetensors; do
         accepts convert "$made/new/run" --out "$made/$name"
     done
-    accepts tensorboard "$made/new/run" --logdir "$made/board"
+    accepts tensorboard "$made/new/run" --out "$made/board"
     accepts report "$made/new/run" --out "$made/report.html"
     if command -v gnuplot >"$tmp/stdout"; then
         accepts plot "$made/new/run" --out "$made/plot.svg"

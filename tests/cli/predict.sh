@@ -40,7 +40,7 @@ accepts --data "$data" --net vgg11 --width-divisor 16 --batch 16 --shards 2 --pr
     --epochs 8 --lr 0.05 --out "$tmp/run"
 
 # the same pictures: the same accuracy, by class, too; with a run, its model and a checkpoint
-accepts eval --model "$tmp/run" --data "$data" --precision fp32 --threads 1
+accepts eval "$tmp/run" --data "$data" --precision fp32 --threads 1
 right=$(sed -nE 's/.*\((.*)\)$/\1/p' "$tmp/stdout")
 for model in "$tmp/run" "$tmp/run/model.safetensors" "$tmp"/run/checkpoints/step-*; do
     accepts predict "$model" "$data/test"

@@ -21,9 +21,9 @@ accepts --out "$tmp/again" --resume auto --threads 1
 like_calm "$tmp/again"
 
 # own DIR: its options, without those that belong to one start
-own() { grep -vE '^(threads|.*bucket_mb|broadcast|split_nodes|out|resume.*|model|.*steps|scaling|layers|ranks_per_node|json):' "$1/options.yaml"; }
+own() { grep -vE '^(threads|.*bucket_mb|out|resume.*|.*steps|scaling|layers|ranks_per_node|json):' "$1/options.yaml"; }
 equal "$(own "$tmp/calm")" "$(own "$tmp/again")"
-accepts "${run[@]}" --names kuangliu --log-style cs744 --log-every 3 --keep-every 6 --keep-best \
+accepts "${run[@]}" --names kuangliu --log-style cs744 --keep-every 6 --keep-best \
     --on-save-error stop --check-every 3 --replay-every 4 --bucket-mb 1 --max-steps 4 --out "$tmp/owned"
 was=$(own "$tmp/owned")
 accepts --out "$tmp/owned" --resume auto --max-steps 6

@@ -48,19 +48,19 @@ END
 }
 run=("${tiny[@]}" --epochs 3 --save-every 2 --keep-last 9 --out "$tmp/a")
 accepts "${run[@]}" --max-steps 6
-accepts tensorboard "$tmp/a" --logdir "$tmp/logs"
+accepts tensorboard "$tmp/a" --out "$tmp/logs"
 same "$tmp/a" "$tmp/logs/a"
 
 # undone lines: a shorter file, then other lines
 cp -r "$tmp/a" "$tmp/b"
 mkdir "$tmp/other"
-accepts tensorboard "$tmp/b" --logdir "$tmp/logs"
-"$DTRAIN_BIN" tensorboard "$tmp/b" --logdir "$tmp/other" --watch >/dev/null # no run holds it: once
+accepts tensorboard "$tmp/b" --out "$tmp/logs"
+"$DTRAIN_BIN" tensorboard "$tmp/b" --out "$tmp/other" --watch >/dev/null # no run holds it: once
 same "$tmp/b" "$tmp/other/b"
 sed -i '3,$d' "$tmp/b/metrics.jsonl"
 sed -n '2,$p' "$tmp/a/metrics.jsonl" >>"$tmp/b/metrics.jsonl"
 printf '{"kind":"step","epoch":1,"st' >>"$tmp/b/metrics.jsonl" # being written
-accepts tensorboard "$tmp/b" --logdir "$tmp/logs"
+accepts tensorboard "$tmp/b" --out "$tmp/logs"
 sed -i '$d' "$tmp/b/metrics.jsonl"
 same "$tmp/b" "$tmp/logs/b"
 must test -e "$tmp/logs/b/events.out.tfevents.0000000002.dtrain"
@@ -70,7 +70,7 @@ cp -r "$tmp/a" "$tmp/c"
 head -n 4 "$tmp/a/metrics.jsonl" >"$tmp/c/metrics.jsonl"
 exec 7>>"$tmp/c/.lock"
 flock 7
-"$DTRAIN_BIN" tensorboard "$tmp/c" --logdir "$tmp/logs" --watch >/dev/null 7>&- &
+"$DTRAIN_BIN" tensorboard "$tmp/c" --out "$tmp/logs" --watch >/dev/null 7>&- &
 watch=$!
 file=$tmp/logs/c/events.out.tfevents.000000000
 must within test -e "${file}1.dtrain"
@@ -88,7 +88,7 @@ mv "$tmp/c/metrics.jsonl" "$tmp/away"
 sleep 3
 must kill -0 "$watch"
 mv "$tmp/away" "$tmp/c/metrics.jsonl"
-accepts tensorboard "$tmp/c" --logdir "$tmp/logs"
+accepts tensorboard "$tmp/c" --out "$tmp/logs"
 tail -n 3 "$tmp/new" >>"$tmp/c/metrics.jsonl"
 flock -u 7
 wait "$watch"
@@ -96,9 +96,9 @@ must test $? = 0
 same "$tmp/c" "$tmp/logs/c"
 
 refuses 66 "$tmp/none" -- tensorboard "$tmp/none"
-refuses 64 "would both be written to" -- tensorboard "$tmp/a" "$tmp/a/../a" --logdir "$tmp/logs"
+refuses 64 "would both be written to" -- tensorboard "$tmp/a" "$tmp/a/../a" --out "$tmp/logs"
 sed -i '2a hello' "$tmp/b/metrics.jsonl" # no record
-accepts tensorboard "$tmp/b" --logdir "$tmp/logs"
+accepts tensorboard "$tmp/b" --out "$tmp/logs"
 sed -i 3d "$tmp/b/metrics.jsonl"
 same "$tmp/b" "$tmp/logs/b"
 must test -z "$(find "$tmp/logs" -name 'new*')"

@@ -75,20 +75,20 @@ accepts "${run[@]}" --out "$tmp/alone"
 for np in 1 3; do
     for exchange in auto tree; do
         out=$tmp/$np-$exchange
-        launch "$np" "${run[@]}" --out "$out" --exchange "$exchange" --trace "$out/trace.json" --trace-steps 2:5
+        launch "$np" "${run[@]}" --out "$out" --exchange "$exchange" --trace "$out/trace.json@2:5"
         judge 0 "np $np: --exchange $exchange"
         equal "$(hashes "$tmp/alone")" "$(hashes "$out")"
         must reads "$out/trace.json" "$np" 2 5 "$tmp/plan"
     done
 done
-launch 2 "${run[@]}" --bn sync --shards 3 --out "$tmp/sync" --trace "$tmp/sync.json" --trace-steps 1:9
+launch 2 "${run[@]}" --bn sync --shards 3 --out "$tmp/sync" --trace "$tmp/sync.json@1:9"
 must reads "$tmp/sync.json" 2 1 6 "$tmp/plan" # the run has six
 must grep -q 'statistics of the group' "$tmp/sync.json"
 must test "$(grep -c 'dtrain: warning' "$tmp/stderr")" = 0
 
 # clocks that are 5000 s apart
 if unshare -T --monotonic 5000 true 2>/dev/null; then
-    apart=("${run[@]}" --stall-warn 0 --stall-abort 0 --out "$tmp/apart" --trace "$tmp/apart.json" --trace-steps 2:5)
+    apart=("${run[@]}" --stall-abort 0 --out "$tmp/apart" --trace "$tmp/apart.json@2:5")
     bounded mpirun -np 2 bash -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || exec unshare -T --monotonic 5000 "$@"; exec "$@"' \
         rank "$DTRAIN_BIN" "${apart[@]}"
     judge 0 "clocks that are apart"
@@ -99,9 +99,9 @@ fi
 
 # resumed: steps of this start; stopped: what there is, from step 3: steps 2 to 5 mean saves to `reads`
 launch 1 "${run[@]}" --epochs 2 --out "$tmp/two"
-launch 1 --out "$tmp/two" --epochs 4 --resume auto --trace "$tmp/more.json" --trace-steps 2:3
+launch 1 --out "$tmp/two" --epochs 4 --resume auto --trace "$tmp/more.json@2:3"
 must reads "$tmp/more.json" 1 6 7 "$tmp/plan"
-start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/stopped" --trace "$tmp/stopped.json" --trace-steps 3:900000
+start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/stopped" --trace "$tmp/stopped.json@3:900000"
 must soon has_records "$tmp/stopped" step 3
 must test ! -e "$tmp/stopped.json"
 kill -USR1 "$job"
@@ -111,7 +111,7 @@ must reads "$tmp/stopped.json" 2 3 "$(grep -c '"kind":"step"' "$tmp/stopped/metr
 rank_that_sleeps='import json, sys
 waits = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("args", {}).get("for") == 1]
 assert max(e["dur"] for e in waits) > 1e6, "no rank waited for rank 1"'
-start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/late" --trace "$tmp/late.json" --trace-steps 1:900000
+start 2 "${run[@]}" --epochs 100000 --save-every 0 --out "$tmp/late" --trace "$tmp/late.json@1:900000"
 must soon has_records "$tmp/late" step 5
 late=$("$DTRAIN_BIN" status "$tmp/late" | awk '$1 == 1 { print $3 }')
 for _ in 1 2 3 4 5; do
@@ -122,7 +122,7 @@ kill -USR1 "$job"
 job_end
 must python3 -c "$rank_that_sleeps" "$tmp/late.json"
 # killed: nothing
-start 2 "${run[@]}" --epochs 100000 --out "$tmp/killed" --trace "$tmp/killed.json" --trace-steps 2:900000
+start 2 "${run[@]}" --epochs 100000 --out "$tmp/killed" --trace "$tmp/killed.json@2:900000"
 must soon has_records "$tmp/killed" step 3
 kill -KILL "$job"
 job_end
@@ -130,12 +130,12 @@ must test -z "$(find "$tmp" -maxdepth 1 -name 'killed.json*')"
 
 # more than fits, and less than is asked for
 accepts "${tiny[@]}" --data synthetic:512 --max-steps 25 --epochs 9 --global-batch 64 --shards 64 --out "$tmp/full" \
-    --trace "$tmp/full.json" --trace-steps 1:25
-must grep -q 'dtrain: warning: --trace-steps 1:25: the record is too small' "$tmp/stderr"
+    --trace "$tmp/full.json@1:25"
+must grep -q "dtrain: warning: --trace $tmp/full.json@1:25: the record is too small" "$tmp/stderr"
 must python3 -c 'import json, sys
 e = json.load(open(sys.argv[1]))["traceEvents"]; assert sum(x["tid"] == 3 for x in e) > 60000' "$tmp/full.json"
-accepts "${run[@]}" --out "$tmp/short" --trace "$tmp/short.json" --trace-steps 7:8
-must grep -q 'dtrain: warning: --trace-steps 7:8: the run ended before' "$tmp/stderr"
+accepts "${run[@]}" --out "$tmp/short" --trace "$tmp/short.json@7:8"
+must grep -q "dtrain: warning: --trace $tmp/short.json@7:8: the run ended before" "$tmp/stderr"
 
 # no file of another kind is replaced, and a disk's failure is a warning
 cp "$tmp/alone/model.safetensors" "$tmp/model"
@@ -145,7 +145,7 @@ mkdir "$tmp/folder.json"
 refuses 73 "$tmp/folder.json: there is a folder" -- "${tiny[@]}" --out "$tmp/no2" --trace "$tmp/folder.json"
 refuses 73 "$tmp/model/sub: Not a directory" -- "${tiny[@]}" --out "$tmp/no3" --trace "$tmp/model/sub/t.json"
 for steps in 0:3 4:3 5 1: a:b; do
-    launch 1 "${tiny[@]}" --out "$tmp/no4" --trace "$tmp/no.json" --trace-steps "$steps"
+    launch 1 "${tiny[@]}" --out "$tmp/no4" --trace "$tmp/no.json@$steps"
     must test "$code" = 64 -a ! -e "$tmp/no.json"
 done
 finish

@@ -132,7 +132,7 @@ done
 job_kill
 
 # a checkpoint stands for its model
-accepts eval "${tiny[@]:0:2}" --model "$step"
+accepts eval "${tiny[@]:0:2}" "$step"
 
 # names in a pickle's refusal cannot end Python's text
 name="m',weights_only=False) or exit(1) #.pt"

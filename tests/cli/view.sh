@@ -44,28 +44,26 @@ for name, r in rows.items():
     assert [r[k] for k in ("weights_hash", "state_hash")] == [end.get(k) for k in ("weights_hash", "state_hash")]
 P
 must grep -qF "cut/metrics.jsonl: 2 lines are no JSON objects" "$tmp/stderr"
-accepts runs runs/plain "runs/$hostile" --csv
+accepts runs runs/plain "runs/$hostile" --json
 must python3 - "$tmp/stdout" "$hostile" <<'P'
-import csv, sys
-rows = list(csv.reader(open(sys.argv[1])))
-assert rows[0] == ["run", "plain", sys.argv[2]], rows[0]
-names = [r[0] for r in rows]
-assert names[1:4] == ["lr", "schedule", "state"], names
-assert rows[1][1:] == ["0.02", "0.01"] and rows[2][1:] == ["constant", "cosine"]
+import json, sys
+rows = json.load(open(sys.argv[1]))
+assert [r["run"] for r in rows] == ["plain", sys.argv[2]], rows
+assert all(list(r)[:4] == ["run", "lr", "schedule", "state"] for r in rows), rows
+assert [(r["lr"], r["schedule"]) for r in rows] == [("0.02", "constant"), ("0.01", "cosine")]
 P
 accepts runs runs/plain
 must test "$(grep -c '' "$tmp/stdout")" = 2
 refused 66 "nowhere: no folder of runs" runs nowhere
 mkdir none
 refused 66 "none holds no run" runs none
-refused 64 "--json and --csv" runs --json --csv
 
 # ---- Pictures ----
-bench=(bench --net vgg11 --width-divisor 16 --global-batch 32 --shards 2 --threads 1 --steps 1 --warmup-steps 0 --json)
+bench=(bench --net vgg11 --width-divisor 16 --global-batch 32 --shards 2 --threads 1 --steps 1 --json)
 accepts "${bench[@]}" --layers && cp "$tmp/stdout" layers.json
 launch 2 "${bench[@]}" --scaling && cp "$tmp/stdout" scaling.json
 launch 2 "${bench[@]}" --exchange all && cp "$tmp/stdout" exchange.json
-accepts plot runs/* --script all.gp
+accepts plot runs/* --out all.gp
 must test ! -s "$tmp/stdout"
 # Over epochs: how long one is tells the first that another follows.
 mkdir runs/short
@@ -74,15 +72,15 @@ for n in 1 2; do
 done >runs/short/metrics.jsonl
 echo '{"kind":"epoch","epoch":1,"test_loss":1,"test_accuracy":0}' >>runs/short/metrics.jsonl
 places() { sed -n '/^\$steps/,/^EOD/s/^\([0-9.]\+\) 1 .*/\1/p' short.gp | tr '\n' ' '; }
-accepts plot runs/short --x epoch --script short.gp
+accepts plot runs/short --x epoch --out short.gp
 must test "$(places)" = ""
 echo '{"kind":"step","epoch":2,"step":3,"loss":1,"lr":0,"images_per_s":0}' >>runs/short/metrics.jsonl
-accepts plot runs/short --x epoch --script short.gp
+accepts plot runs/short --x epoch --out short.gp
 must test "$(places)" = "0.5 1 1.5 "
 rm -r runs/short
 # No file of another kind is replaced.
 cp runs/plain/metrics.jsonl before
-refused 64 ".gp" plot runs/plain --script runs/plain/metrics.jsonl
+refused 64 "scripts in .gp" plot runs/plain --out runs/plain/metrics.jsonl
 refused 64 ".html" report runs/plain --out runs/plain/metrics.jsonl
 must cmp runs/plain/metrics.jsonl before
 rm before
@@ -91,7 +89,8 @@ if ! command -v gnuplot >/dev/null; then
     finish
 fi
 for x in step epoch images time; do accepts plot runs/* --x "$x" --smooth 3 --out "$x.svg"; done
-must cmp <(gnuplot all.gp | tr -d "\f") <("$DTRAIN_BIN" plot runs/* 2>/dev/null)
+accepts plot runs/* --out all.svg
+must cmp <(gnuplot all.gp) all.svg
 accepts report "runs/$hostile" --out page.html
 accepts plot --layers layers.json --out layers.svg
 accepts plot --scaling scaling.json --out scaling.svg
@@ -158,7 +157,7 @@ must test ! -e picture.gif -a ! -e wrong.svg -a ! -e elsewhere
 printf '#!/bin/sh\nPATH=%s exec "%s" "$@"\n' "$tmp/nowhere" "$DTRAIN_BIN" >bare && chmod +x bare
 DTRAIN_BIN=$tmp/bare refused 78 "gnuplot-nox" plot runs/plain --out none.svg
 DTRAIN_BIN=$tmp/bare refused 78 "gnuplot-nox" report runs/plain --out none.html
-DTRAIN_BIN=$tmp/bare accepts plot runs/plain --script none.gp --out none.svg
+DTRAIN_BIN=$tmp/bare accepts plot runs/plain --out none.gp
 must test -s none.gp -a ! -e none.svg -a ! -e none.html
 # Quotes anywhere in a name; one that steers a terminal; lines that are no records take no memory.
 esc=$(printf 'r\033[31m\377')

@@ -61,7 +61,7 @@ base="--net vgg11 --precision fp32"
     same "$want" "node on one node" "$(run 8 $base --bn node)"
     grep -q 'bn: *"\?group:8"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:8"; bad=1; }
     want=$(run 1 $base --shards 8 --bn group:4)
-    same "$want" "node on two nodes" "$(run 8 $base --bn node --split-nodes 2)"
+    same "$want" "node on two nodes" "$(DT_SPLIT_NODES=2 run 8 $base --bn node)"
     grep -q 'bn: *"\?group:4"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:4"; bad=1; }
 }
 exit $bad

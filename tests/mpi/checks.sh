@@ -14,6 +14,8 @@ try() {
     local args DTRAIN_BIN=$DTRAIN_BUILD_DIR/dtrain_flip
     local -x FLIP=${1##* flip }
     read -ra args <<<"${1%% flip *}"
+    local -x DT_SPLIT_NODES=1 # of 4/2: four ranks on two nodes
+    [[ ${args[0]} != */* ]] || { DT_SPLIT_NODES=${args[0]#*/} && args[0]=${args[0]%/*}; }
     [ "$FLIP" != "$1" ] || unset FLIP
     [ -z "${ASAN_OPTIONS:-}" ] || [ "${args[0]}" -le 2 ] || return 1
     rm -rf "$tmp/out"
@@ -26,7 +28,7 @@ try() {
 try "1 --check-every 0" 0
 want=$(hashes "$tmp/out")
 for where in "1 --exchange tree" "2 --exchange shared" "3 --exchange tree" "3 --exchange shared" \
-    "4 --exchange tree --split-nodes 2" "3 --exchange allreduce"; do
+    "4/2 --exchange tree" "3 --exchange allreduce"; do
     try "$where --check-every 1 --replay-every 1" 0 && [[ $where != *allreduce ]] &&
         equal "$want" "$(hashes "$tmp/out")"
 done
@@ -43,7 +45,7 @@ while IFS='|' read -r arguments one two three; do
 done <<END
 3 --exchange tree --check-every 5 flip weight 2 3 $tensor 22|step 5: weights: $tensor[0][0][0][0] differs|rank 2 on|most, such as rank 0 on
 2 --exchange tree --check-every 2 flip momentum 1 4 $tensor 0|step 4: momentum: $tensor[0][0][0][0] differs|rank 1 on|which is right cannot be told
-4 --exchange tree --split-nodes 2 --check-every 4 flip weight 3 2 $tensor 22|step 4: weights: $tensor[0][0][0][0] differs between nodes that share a copy: rank 2 on
+4/2 --exchange tree --check-every 4 flip weight 3 2 $tensor 22|step 4: weights: $tensor[0][0][0][0] differs between nodes that share a copy: rank 2 on
 2 --exchange tree --check-every 2 flip packed 1 4 $tensor 22|rank 1 on|step 4: the packed copy of '$tensor' (layout |is not that of its weights
 3 --exchange shared --check-every 3 flip weight 1 3 $tensor 22|step 3: weights: '$tensor' changed in memory after the update of step 2, in floats 0 to
 2 --exchange shared --check-every 3 flip momentum 0 6 $tensor 0|step 6: momentum: '$tensor' changed in memory after the update of step 5

@@ -21,7 +21,7 @@ try() {
     [ -z "$few" ] || [ $((count % 5)) = 1 ] || return 0
     recipe=(--data synthetic:76 --width-divisor 16 --global-batch 32 --max-steps 3 --threads 1 --net "${recipe[@]}")
     key=${recipe[*]}
-    [ -n "${one[$key]:-}" ] || one[$key]=$(trained 1 "$dir/one" "${recipe[@]}")
+    [ -n "${one[$key]:-}" ] || one[$key]=$(DT_SPLIT_NODES=1 trained 1 "$dir/one" "${recipe[@]}")
     got=$(trained "$1" "$dir/cut" "${recipe[@]}" --strategy "$2" "${@:3}")
     if [ "$(wc -w <<<"$got")" != 2 ] || [ "$got" != "${one[$key]}" ]; then
         echo "DIFFERS: $key: np $*: '$got', want '${one[$key]}'"
@@ -33,13 +33,13 @@ try vgg11 "${fp32[@]}" --shards 8 -- 2 classifier=out
 try vgg11 "${fp32[@]}" --shards 8 -- 3 all=out
 try vgg11 "${fp32[@]}" --shards 8 -- 8 'features.*=out' --tensor-parallel 4
 try vgg11 "${fp32[@]}" --shards 8 -- 4 'features.{4,15}=out classifier=out' --tensor-parallel 2 --exchange gather
-try vgg11 "${fp32[@]}" --shards 8 -- 4 'all=out features.8=batch' --tensor-parallel 2 --exchange p2p --broadcast
+try vgg11 "${fp32[@]}" --shards 8 -- 4 'all=out features.8=batch' --tensor-parallel 2 --exchange p2p
 try vgg11 "${bf16[@]}" --shards 1 -- 8 all=out
 try vgg11 "${bf16[@]}" --shards 3 -- 8 all=out --tensor-parallel 4 --exchange p2p
 try vgg11 "${bf16[@]}" --shards 3 --grad-compress bf16 -- 6 'features.*=out' --tensor-parallel 3
 try vgg11 "${bf16[@]}" --shards 3 --image-size 96 -- 2 all=out
 try resnet50 "${fp32[@]}" --shards 5 -- 2 all=out --threads 2
-try resnet50 "${fp32[@]}" --shards 5 -- 4 'layer*.conv2=out layer4*=out' --tensor-parallel 2 --exchange tree --split-nodes 2
+DT_SPLIT_NODES=2 try resnet50 "${fp32[@]}" --shards 5 -- 4 'layer*.conv2=out layer4*=out' --tensor-parallel 2 --exchange tree
 try resnet50 "${fp32[@]}" --shards 5 --bn sync -- 8 all=out --tensor-parallel 4
 try resnet50 "${bf16[@]}" --shards 4 --bn group:2 -- 8 'layer{1,3}*=out fc=out' --tensor-parallel 2
 try resnet50 "${bf16[@]}" --shards 4 --bn group:2 -- 3 'conv1=out'
@@ -51,8 +51,8 @@ try vgg11 "${fp32[@]}" --shards 3 --width-divisor 64 -- 3 'features.*=out' # nor
 try mlp "${fp32[@]}" --shards 3 -- 2 fc=out
 try mlp "${bf16[@]}" --shards 1 -- 3 all=out
 
-try vgg11 "${fp32[@]}" --shards 8 -- 4 'features.8=out classifier=batch' --parallel auto --split-nodes 2
-try resnet50 "${bf16[@]}" --shards 1 -- 4 fc=batch --parallel auto_parallel
+DT_SPLIT_NODES=2 try vgg11 "${fp32[@]}" --shards 8 -- 4 'auto features.8=out classifier=batch'
+try resnet50 "${bf16[@]}" --shards 1 -- 4 'auto_parallel fc=batch'
 
 # A run that stops and goes on under other strategies, on other numbers of ranks.
 run() { # NP ARGS...
@@ -68,7 +68,7 @@ cmp "$dir/whole/model.safetensors" "$dir/parts/model.safetensors" || bad=1
 [ "$(hashes "$dir/whole")" = "$(hashes "$dir/parts")" ] || { echo "DIFFERS: gone on under other strategies"; bad=1; }
 
 # What is forced stays, and what was predicted is told.
-run 4 "${recipe[@]}" --out "$dir/auto" --parallel auto --strategy 'features.8=out classifier=batch' --split-nodes 2
+DT_SPLIT_NODES=2 run 4 "${recipe[@]}" --out "$dir/auto" --strategy 'auto features.8=out classifier=batch'
 cmp "$dir/whole/model.safetensors" "$dir/auto/model.safetensors" || bad=1
 python3 - "$dir/auto" <<'END' || bad=1
 import json, re, sys

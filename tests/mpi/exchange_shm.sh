@@ -21,7 +21,7 @@ start() {
     OMPI_MCA_orte_tmpdir_base=$tmp/mpi/$name PRTE_MCA_prte_tmpdir_base=$tmp/mpi/$name \
         timeout -k 2 "$limit" mpirun -np 2 "$DTRAIN_BIN" --data synthetic:64 --net vgg11 --global-batch 8 \
         --shards 2 --image-size 32 --precision fp32 --threads 1 \
-        --log-every 0 --save-every 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 &
+        --save-every 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 &
 }
 # until COMMAND...: at most 60 s
 until_true() {

@@ -47,14 +47,13 @@ static void options_of(dt_options *o, const allocation_case *a, char *folder)
     o->epochs = 1000;
     o->bn = a->bn;
     o->exchange = a->exchange;
-    o->split_nodes = a->split_nodes < world ? a->split_nodes : world;
+    assert_ok(dt_comm_split_nodes(comm, a->split_nodes < world ? a->split_nodes : world));
     o->bucket_mb = 0.05; /* several */
     o->check_every = 4;
     o->strategy = a->strategy;
     o->replay_every = strcmp(a->bn, "local") == 0 && !*a->strategy ? 5 : 0; /* one shard alone */
     o->save_every = "0";
     o->log_style = a->log_style;
-    o->log_every = 0; /* a line each step */
     o->out = folder;
 }
 

@@ -273,7 +273,7 @@ static void all_end_with_one_line(void **state)
                 continue;
             assert_non_null(strstr(c.text, words[call]));
             assert_non_null(strstr(c.text, "MB of memory cannot be shared by a node's ranks"));
-            assert_non_null(strstr(c.text, "--split-nodes N"));
+            assert_non_null(strstr(c.text, "DT_SPLIT_NODES=N"));
         }
     assert_ok(dt_comm_split_nodes(comm, world));
     arm(CALL_memfd_create, 0, 0);

@@ -1,4 +1,4 @@
-/* train_run.c - parts of a run on several ranks: --broadcast, after which all hold what rank 0
+/* train_run.c - parts of a run on several ranks: a broadcast, after which all hold what rank 0
  * held, whatever they held before; --bn node; and the test against an oracle: where the last layer
  * is a bias alone, an image costs log(sum(exp(bias))) - bias[label], whatever it shows. */
 #include "ranks.h"

@@ -12,7 +12,7 @@ unset "${!OMPI_MCA_oob_tcp_keep@}" "${!PRTE_MCA_oob_tcp_keep@}"
 
 bad=0
 run=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --shards 4
-     --precision fp32 --threads 1 --stall-warn 1)
+     --precision fp32 --threads 1 --stall-abort 60)
 complain() { bad=1; echo "FAILED: $*"; sed 's/^/  | /' "$folder/log" | tail -n 30; }
 begin() { # DIR ARGS...
     out=$folder/$1

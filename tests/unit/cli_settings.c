@@ -58,7 +58,7 @@ static void words_make_commands(void **state)
         {"", &dt_command_train},
         {"--lr|1", &dt_command_train},
         {"train|--lr|1", &dt_command_train},
-        {"eval|--model|m", &dt_command_eval},
+        {"eval|m", &dt_command_eval},
         {"env", &dt_command_env},
         {"version", &dt_command_version},
         {"--version", &dt_command_version},
@@ -127,7 +127,7 @@ static void words_make_options(void **state)
         {"--bn|foo", NULL, "--bn: 'foo'"},
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
-        {"eval|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
+        {"eval|m|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
         {"summary|--json", NULL, "bench env eval lr-find plan predict runs, not"},
         {"config|--steps|4", "steps", "4"},
     };
@@ -286,7 +286,7 @@ static void help_of_a_command(void **state)
     dt_help_print(f, &dt_command_eval, false);
     fclose(f);
     assert_non_null(strstr(help, "Usage: dtrain eval "));
-    assert_non_null(strstr(help, "\n  --model=FILE"));
+    assert_non_null(strstr(help, "\n  --tta=HOW"));
     assert_non_null(strstr(help, "\n  --data=PATH"));
     assert_null(strstr(help, "--lr"));
     free(help);

@@ -135,7 +135,8 @@ static void reals_come_back(void **state)
 
 /* ---- Texts that have a form ------------------------------------------------------------ */
 
-/* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones. */
+/* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones; the number
+ * of a word; the length of a file's name, and steps. */
 static dt_status meaning(const char *option, const char *text, double n[4])
 {
     dt_option_form f;
@@ -145,8 +146,10 @@ static dt_status meaning(const char *option, const char *text, double n[4])
     const double said[][4] = {{(double)DT_MIN(f.bn, 8)},
                               {(double)f.save_every.steps, f.save_every.seconds},
                               {f.milestones.count, f.milestones.fraction[0],
-                               f.milestones.fraction[1], f.milestones.fraction[2]}};
-    const int which = option[0] == 'b' ? 0 : option[0] == 's' ? 1 : 2;
+                               f.milestones.fraction[1], f.milestones.fraction[2]},
+                              {f.worded.number},
+                              {f.trace.file, (double)f.trace.steps[0], (double)f.trace.steps[1]}};
+    const size_t which = strcspn("bsmlt", (const char[]){*option == 'g' ? 'l' : *option, '\0'});
     memcpy(n, said[which], sizeof said[which]);
     return st;
 }
@@ -163,6 +166,9 @@ static void forms_have_meanings(void **state)
         {"save_every", "0", {0}}, {"save_every", "50", {50}}, {"save_every", "30s", {0, 30}},
         {"save_every", "1.5m", {0, 90}}, {"save_every", "2h", {0, 7200}},
         {"milestones", "", {0}}, {"milestones", "0.5,0,1", {3, 0.5, 0, 1}},
+        {"lr_scale", "none", {256}}, {"lr_scale", "linear", {256}}, {"lr_scale", "sqrt:32", {32}},
+        {"grad_compress", "2bit", {0.001}}, {"grad_compress", "2bit:1e-4", {0.0001}},
+        {"trace", "a@2.json", {8, 1, 20}}, {"trace", "a.json@3:3", {6, 3, 3}},
         /* clang-format on */
     };
     static const struct {
@@ -174,6 +180,9 @@ static void forms_have_meanings(void **state)
           "group:1.5", "groups:2", "sync2", "2", "foo"}},
         {"stop_after", "30s", {"", "often", "-1s", "5", "0s", "10 m"}},
         {"save_every", "30s", {"", "often", "-1", "1.5", "0s", "10 m", "10d", "0x10", "1e13"}},
+        {"lr_scale", "linear:N", {"", "Linear", "none:3", "linear:", "sqrt:0", "sqrt:x"}},
+        {"grad_compress", "2bit:T", {"", "fp32", "bf16:1", "2bit:", "2bit:0", "2bit:1 "}},
+        {"trace", "FILE.json@A:B", {"a.json@", "a.json@0:3", "a.json@4:3", "a.json@5"}},
         {"milestones",
          "from 0 to 1, at most 32",
          {"0.5,x", "0.5,", ",0.5", "0.5 0.7", "1.5", "-0.1", "nan",
@@ -267,6 +276,37 @@ static void batches_and_shards_fit(void **state)
     }
 }
 
+/* A mode is taken off the words behind it. */
+static void modes_and_words(void **state)
+{
+    static const struct {
+        const char *strategy, *words, *refused; /* by four ranks */
+        bool searches;
+    } cases[] = {
+        {"fc=out", "fc=out", NULL, false},
+        {"auto", "", NULL, true},
+        {"auto_parallel  fc=out", "fc=out", NULL, true},
+        {"data_parallel", "", NULL, false},
+        {"stand_alone", NULL, "4 ranks would train apart", false},
+        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false},
+        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false},
+        {"hybrid_parallel all=out", "all=out", NULL, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        dt_options o;
+        dt_options_init(&o);
+        o.strategy = cases[i].strategy;
+        const dt_status st = dt_options_check(&o, 4);
+        if (cases[i].refused)
+            assert_fails(st, DT_CONFIG, cases[i].refused);
+        else
+            assert_string_equal(o.strategy, cases[i].words);
+        assert_int_equal(o.searches, cases[i].searches);
+    }
+}
+
 /* Every option once, and long values are not cut. */
 static void listings_hold_all(void **state)
 {
@@ -300,7 +340,7 @@ int main(void)
         cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(texts_become_values),
         cmocka_unit_test(reals_come_back),     cmocka_unit_test(forms_have_meanings),
         cmocka_unit_test(names_are_found),     cmocka_unit_test(batches_and_shards_fit),
-        cmocka_unit_test(listings_hold_all),
+        cmocka_unit_test(modes_and_words),     cmocka_unit_test(listings_hold_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,14 +153,14 @@ static void scale_multiplies_the_rate(void **state)
 {
     static const struct {
         const char *scale;
-        double lr; /* of 4 times the batch that 0.1 is for */
-    } cases[] = {{"none", 0.1}, {"linear", 0.4}, {"sqrt", 0.2}};
+        double lr; /* of a batch of 1024 */
+    } cases[] = {{"none", 0.1},        {"linear", 0.4},    {"linear:256", 0.4},
+                 {"linear:512", 0.2}, {"sqrt:1024", 0.1}, {"sqrt", 0.2}};
 
     (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o = options("constant", 0.1);
         dt_schedule s;
-        o.lr_batch = 256;
         o.lr_scale = cases[i].scale;
         assert_ok(dt_schedule_open(&s, &o, 10, 10, 1024));
         assert_true(s.lr == cases[i].lr && dt_schedule_lr(&s, 3) == cases[i].lr);

@@ -18,18 +18,13 @@ typedef struct shape {
 } shape;
 
 static struct { /* process state */
-    bool off, timed;
+    bool timed;
     shape seen[SEEN]; /* by hash; no rows: a free place */
     size_t count;
     timer_t timer;
     char place[160]; /* layer and pass that ask */
     dt_status st;    /* of the first product that failed */
 } check;
-
-void dt_engine_checks(bool on)
-{
-    check.off = !on;
-}
 
 /* A handler that prints: it has interrupted a product, which holds no lock of the log's. */
 static void check_late(int number)
@@ -156,7 +151,7 @@ dt_status dt_engine_check(const dt_tiles *t, const char *layer)
     dt_tiles asks = *t;
     char *room = NULL;
 
-    if (check.off || !dt_engine_text() || t->conv.type != DT_F32)
+    if (!dt_engine_text() || t->conv.type != DT_F32)
         return DT_OK;
     looks.multiply = look_multiply, looks.gather = look_gather, looks.window = look_window;
     looks.turn_left = look_left, looks.turn_right = look_right;

@@ -61,7 +61,7 @@ typedef struct dt_tiles dt_tiles;
 dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
 void dt_kernel_close(dt_tiles *t); /* NULL is allowed */
-/* Try each shape of product that the pass asks of an engine: see dt_engine_checks. By one thread at
+/* Try each shape of product that the pass asks of an engine, once in the process. By one thread at
  * a time. DT_CORRUPT names the layer; a product that never returns ends the process. */
 dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;
 void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);
