@@ -133,10 +133,11 @@ dt_status dt_source_hold_out(dt_source *s, int64_t images)
 
 void dt_source_fit(dt_source *s, int side, int height, int width)
 {
-    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
-
-    if (s->row != &dt_source_images)
+    if (s->info.height == 0) /* pictures have no size so far */
+        s->info.height = s->info.width = side;
+    else if (s->row != &dt_source_images)
         return;
+    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
     s->info.height = s->shown.height = height > 0 ? height : s->info.height / by;
     s->info.width = s->shown.width = height > 0 ? width : s->info.width / by;
 }
