@@ -145,8 +145,7 @@ dt_status dt_arguments_check(int argc, char **argv, bool *alone)
     const char *config = NULL;
     const dt_status st = dt_arguments_read(&s, argc, argv, &config);
 
-    *alone = st == DT_OK &&
-             (s.command->lead || s.command->bare || s.command == &dt_command_config);
+    *alone = st == DT_OK && (s.command->lead || s.command->bare || s.command == &dt_command_config);
     dt_settings_release(&s);
     return st;
 }

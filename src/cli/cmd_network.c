@@ -96,10 +96,10 @@ static int plan_busiest(const preview *s, dt_traffic *most)
 static void plan_layout(size_t i, const dt_plan_row *r, double sent, json_t *steps)
 {
     if (steps)
-        json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r->op, "name", r->name,
-                             "layout", r->layout[0], "gradient", r->layout[1], "sent_bytes", sent,
-                             "pays_below", r->pays_below));
+        json_array_append_new(steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r->op,
+                                               "name", r->name, "layout", r->layout[0], "gradient",
+                                               r->layout[1], "sent_bytes", sent, "pays_below",
+                                               r->pays_below));
     else
         printf("%4zu  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r->op, r->name, r->layout[0],
                r->layout[1], sent, r->pays_below);

@@ -36,7 +36,8 @@ dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
  * images; 0: none. DT_CONFIG: there are not more. DT_NOMEM. */
 dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
 /* Likewise, for a network of images of side x side: those of a folder are kept at height x width;
- * height 0: at the first one's size divided by how many times it has `side` both ways. */
+ * height 0: at the first one's size divided by how many times it has `side` both ways; pictures at
+ * side x side. */
 void dt_source_fit(dt_source *s, int side, int height, int width);
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
@@ -59,6 +60,20 @@ const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t
  * begins with `if (dt_decoder_asked(argc, argv)) return dt_decoder_serve();`. */
 bool dt_decoder_asked(int argc, char **argv);
 int dt_decoder_serve(void);
+
+/* Pictures for a trained model, in place of dt_source_open: all are test images. An operand is a
+ * file, whatever its name, or a folder, below which all are taken that are named as images. A
+ * picture's label is the class that has its folder's name; -1: none has, or a file was given.
+ *   class_names  a JSON array, borrowed; where it does not name all classes, numbers do
+ *   returns      DT_NOINPUT, DT_NOMEM
+ * Loading it leaves out what cannot be read, with a line in the log for all of these but the last;
+ * it fails where nothing is left. */
+dt_status dt_source_open_pictures(dt_source **s, int classes, const char *class_names,
+                                  const char *const *operand, size_t operands) DT_MUST_CHECK;
+/* Once loaded: the path of test image i; and how the first one failed that was left out
+ * (DT_NOINPUT, DT_IO, DT_FORMAT), with the last one's reason. */
+const char *dt_source_picture(const dt_source *s, int64_t i);
+dt_status dt_source_left_out(const dt_source *s) DT_MUST_CHECK;
 
 /* ---- Normalisation and augmentation ---------------------------------------------- */
 
@@ -117,22 +132,4 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
 /* Test images [first, first + count), normalised and resized only; `flip`: their mirror images. */
 void dt_loader_test(dt_loader *l, int64_t first, int64_t count, bool flip, void *images,
                     int32_t *labels);
-
-/* ---- Single pictures, for a trained model ------------------------------------------ */
-
-typedef struct dt_reader_opts {
-    dt_loader_opts loader; /* normalize, resize, image_size and type; augment is none */
-    int height, width;     /* of the images that the model was trained on; 0: image_size */
-} dt_reader_opts;
-typedef struct dt_reader dt_reader;
-/* Starts the decoder's process. DT_NOMEM, DT_UNSUPPORTED; *r is to be closed whatever the outcome.
- */
-dt_status dt_reader_open(dt_reader **r, const dt_reader_opts *opts) DT_MUST_CHECK;
-/* A PNG or JPEG file of any size into image [image_size][image_size][3]: resized to height x width
- * as those of a folder are, then as test images are. DT_NOINPUT, DT_IO, DT_FORMAT (with the reason)
- * are the picture's: others can be read. */
-dt_status dt_reader_read(dt_reader *r, const char *path, void *image) DT_MUST_CHECK;
-void dt_reader_close(dt_reader *r); /* NULL is allowed */
-/* Whether a file's name is an image's: .png, .jpg, .jpeg. */
-bool dt_image_named(const char *name);
 #endif

@@ -19,7 +19,8 @@ static dt_status source_unknown(const char *path)
 {
     static const struct {
         const char *name, *what;
-    } mistaken[] = { /* for CIFAR-10's binary version */
+    } mistaken[] = {
+        /* for CIFAR-10's binary version */
         {"data_batch_1", "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-batches-py", "the Python version of CIFAR-10, but the binary version is read"},
         {"cifar-10-binary.tar.gz", "an archive that is not unpacked yet: unpack it (tar -xzf)"},
@@ -65,8 +66,9 @@ static dt_status source_names(dt_source *s)
         if (json_array_append_new(names, json_string(shown)) != 0 ||
             strcmp(shown, s->info.class_name[c]) != 0) {
             json_decref(names);
-            return dt_fail(DT_FORMAT, "class folder '%s': its name is no UTF-8, or has a tab or "
-                                      "other control characters (shown as ?): rename it",
+            return dt_fail(DT_FORMAT,
+                           "class folder '%s': its name is no UTF-8, or has a tab or "
+                           "other control characters (shown as ?): rename it",
                            shown);
         }
     }
@@ -133,10 +135,11 @@ dt_status dt_source_hold_out(dt_source *s, int64_t images)
 
 void dt_source_fit(dt_source *s, int side, int height, int width)
 {
-    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
-
-    if (s->row != &dt_source_images)
+    if (s->info.height == 0) /* pictures have no size so far */
+        s->info.height = s->info.width = side;
+    else if (s->row != &dt_source_images)
         return;
+    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
     s->info.height = s->shown.height = height > 0 ? height : s->info.height / by;
     s->info.width = s->shown.width = height > 0 ? width : s->info.width / by;
 }

@@ -1,4 +1,5 @@
-/* source_images.c - a folder of PNG and JPEG files: train/CLASS/NAME, test/CLASS/NAME.
+/* source_images.c - PNG and JPEG files: a folder of train/CLASS/NAME and test/CLASS/NAME, or the
+ * pictures that a trained model is asked about.
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size (dt_source_fit); others
@@ -8,14 +9,15 @@
 #include "decoder.h"
 
 #include <fts.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char *const images_split[] = {"train", "test"};
 
 struct images_file {
-    char *name; /* split/CLASS/NAME, owned */
-    int32_t label;
+    char *name;    /* split/CLASS/NAME, or the picture's path; owned */
+    int32_t label; /* -1: none */
     int64_t bytes;
 };
 struct images {
@@ -28,6 +30,10 @@ struct images {
     int64_t ignored; /* entries that are no images */
     int64_t folders; /* that are left out; the first of them: */
     char left[256];
+    /* Of pictures that are asked about: */
+    int64_t searched;  /* folders */
+    dt_status broken;  /* of the first that cannot be read; DT_OK: all can */
+    char reason[1024]; /* the last one's, not printed yet */
 };
 
 /* ---- Folders --------------------------------------------------------------------- */
@@ -68,8 +74,8 @@ static dt_status images_class(dt_source *s, bool test, const char *folder)
                        "'%s/test': class '%s' is not in '%s/train': add training "
                        "images of it or remove it",
                        m->root, folder, m->root);
-    DT_TRY(images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, folder,
-                       &name));
+    DT_TRY(
+        images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, folder, &name));
     m->class_name[s->info.classes++] = name;
     return DT_OK;
 }
@@ -149,13 +155,99 @@ static dt_status images_scan(dt_source *s, bool test)
     DT_TRY(st);
     if (m->folders > 0)
         dt_warn("'%s': left out: %lld folders that hold no .png, .jpg or .jpeg or lie in a class's "
-                "folder: %s%s", m->root, (long long)m->folders, m->left,
+                "folder: %s%s",
+                m->root, (long long)m->folders, m->left,
                 strlen(m->left) + 1 == sizeof m->left ? "..." : "");
     m->folders = m->left[0] = 0;
     if (m->count == first)
         return dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
                        images_split[test]);
     qsort(m->file + first, m->count - first, sizeof *m->file, images_by_name);
+    return DT_OK;
+}
+
+/* ---- Pictures that are asked about -------------------------------------------------- */
+
+static dt_status asked_add(dt_source *s, const char *path, const char *folder)
+{
+    struct images *m = s->state;
+    struct images_file added = {.label = -1};
+
+    DT_TRY(images_grow(&m->file, m->count, sizeof *m->file, path, &added.name));
+    for (int c = 0; folder && c < s->info.classes; c++)
+        if (strcmp(m->class_name[c], folder) == 0)
+            added.label = c;
+    m->file[m->count++] = added;
+    return DT_OK;
+}
+
+/* A file is a picture, whatever its name; of a folder, those that are named so, also by links. */
+static dt_status asked_find(dt_source *s, const char *operand)
+{
+    enum { MOST_FOLDERS = 1 << 15 };
+    struct images *m = s->state;
+    char path[PATH_MAX], *const paths[] = {path, NULL};
+    const size_t before = m->count;
+    dt_status st = DT_OK;
+
+    snprintf(path, sizeof path, "%s", operand);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0'; /* fts would take what follows for the folder's name */
+    FTS *tree = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, images_by_bytes);
+    if (!tree)
+        return dt_fail(DT_NOMEM, "no memory to list '%s'", path);
+    for (FTSENT *e = fts_read(tree); e && st == DT_OK; e = fts_read(tree)) {
+        const bool hidden = e->fts_level > 0 && e->fts_name[0] == '.';
+        if (e->fts_info == FTS_D && ++m->searched > MOST_FOLDERS)
+            st = dt_fail(DT_NOINPUT, "'%s' has more than %d folders: do links lead to the same?",
+                         operand, MOST_FOLDERS);
+        else if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
+            hidden ? fts_set(tree, e, FTS_SKIP) : 0;
+        else if (e->fts_level == 0)
+            st = asked_add(s, e->fts_path, NULL);
+        else if (dt_image_named(e->fts_name))
+            st = asked_add(s, e->fts_path, e->fts_parent->fts_name);
+    }
+    fts_close(tree);
+    DT_TRY(st);
+    return m->count > before
+               ? DT_OK
+               : dt_fail(DT_NOINPUT, "'%s' holds no pictures (.png, .jpg, .jpeg)", operand);
+}
+
+/* A model that does not name all of its classes has numbers. */
+static dt_status asked_classes(dt_source *s, int classes, const char *class_names)
+{
+    struct images *m = s->state;
+    json_t *names = json_loads(class_names, 0, NULL);
+    const bool named = json_array_size(names) == (size_t)classes;
+    dt_status st = dt_calloc(&m->class_name, (size_t)classes, sizeof *m->class_name, "classes");
+
+    for (int c = 0; c < classes && st == DT_OK; c++) {
+        const char *text = named ? json_string_value(json_array_get(names, (size_t)c)) : NULL;
+        char number[16];
+        snprintf(number, sizeof number, "%d", c);
+        m->class_name[c] = strdup(text ? DT_SHOWN(text) : number);
+        if (!m->class_name[c])
+            st = dt_fail(DT_NOMEM, "no memory for the names of %d classes", classes);
+        s->info.classes = c + 1;
+    }
+    s->info.class_name = (const char *const *)m->class_name;
+    json_decref(names);
+    return st;
+}
+
+/* A picture that cannot be read costs one line, the last one's at the end. */
+static dt_status asked_leave(struct images *m, dt_status st)
+{
+    if (st != DT_FORMAT && st != DT_NOINPUT && st != DT_IO)
+        return st;
+    if (m->broken != DT_OK)
+        dt_log_error("%s", m->reason);
+    else
+        m->broken = st;
+    snprintf(m->reason, sizeof m->reason, "%s", dt_fail_text());
+    dt_fail_clear();
     return DT_OK;
 }
 
@@ -194,30 +286,49 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     s->info.height = first.height;
     if (m->ignored > 0)
         dt_note("'%s': left out: %lld that are no .png, .jpg or .jpeg, are hidden, or lie in no "
-                "class folder", path, (long long)m->ignored);
+                "class folder",
+                path, (long long)m->ignored);
     return DT_OK;
 }
 
 static dt_status images_read(dt_source *s)
 {
-    const struct images *m = s->state;
+    struct images *m = s->state;
     const int width = s->info.width, height = s->info.height;
     const size_t bytes = 3 * (size_t)width * (size_t)height;
     const size_t train = (size_t)s->info.train;
+    const bool asked = s->row != &dt_source_images;
     char path[PATH_MAX];
     int64_t resized = 0;
-    dt_decoder decoder;
+    size_t good = 0;
+    dt_decoder decoder = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_decoder_start(&decoder), out);
     for (size_t at = 0; at < train + (size_t)s->info.test; at++) {
-        const struct images_file *f = &m->file[at < train ? at : at - train + m->train];
-        s->labels[at] = f->label;
-        uint8_t *to = s->images + at * bytes;
-        DT_GO(st, dt_path_join(path, m->root, f->name), out);
-        DT_GO(st, dt_image_read(&decoder, path, width, height, to, &resized), out);
+        struct images_file *f = &m->file[at < train ? at : at - train + m->train], of = *f;
+        if (decoder.pid == 0) { /* none was started, or the last picture has ended it */
+            dt_decoder_stop(&decoder);
+            DT_GO(st, dt_decoder_start(&decoder), out);
+        }
+        if (!asked)
+            DT_GO(st, dt_path_join(path, m->root, of.name), out);
+        st = dt_image_read(&decoder, asked ? of.name : path, width, height,
+                           s->images + good * bytes, &resized);
+        if (st != DT_OK) {
+            DT_GO(st, asked ? asked_leave(m, st) : st, out);
+            continue;
+        }
+        if (asked) { /* those that are left out come last */
+            *f = m->file[good];
+            m->file[good] = of;
+        }
+        s->labels[good++] = of.label;
     }
-    if (resized > 0)
+    if (asked)
+        s->info.test = s->shown.test = (int64_t)good;
+    if (good == 0)
+        st = dt_source_left_out(s);
+    if (resized > 0 && !asked)
         dt_note("'%s': %lld images are resized to %d x %d", m->root, (long long)resized, width,
                 height);
 out:
@@ -237,3 +348,41 @@ static void images_close(dt_source *s)
 }
 
 const dt_source_row dt_source_images = {"images", images_open, images_read, images_close};
+
+dt_status dt_source_open_pictures(dt_source **out, int classes, const char *class_names,
+                                  const char *const *operand, size_t operands)
+{
+    static const dt_source_row row = {"pictures", NULL, images_read, images_close};
+    struct images *m = NULL;
+    dt_source *s = NULL;
+    dt_status st = DT_OK;
+
+    DT_TRY(dt_calloc(&s, 1, sizeof *s, "the pictures"));
+    s->row = &row;
+    DT_GO(st, dt_calloc(&m, 1, sizeof *m, "the pictures"), out);
+    s->state = m;
+    DT_GO(st, asked_classes(s, classes, class_names), out);
+    for (size_t i = 0; i < operands; i++)
+        DT_GO(st, asked_find(s, operand[i]), out);
+    s->info.kind = row.name;
+    s->info.test = (int64_t)m->count;
+    s->info.class_names = class_names;
+    s->shown = s->info;
+    *out = s;
+    s = NULL;
+out:
+    dt_source_close(s);
+    return st;
+}
+
+const char *dt_source_picture(const dt_source *s, int64_t i)
+{
+    const struct images *m = s->state;
+    return m->file[i].name;
+}
+
+dt_status dt_source_left_out(const dt_source *s)
+{
+    const struct images *m = s->state;
+    return m->broken == DT_OK ? DT_OK : dt_fail(m->broken, "%s", m->reason);
+}

@@ -91,7 +91,12 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
         memcpy(&t->loss_bits[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         const int label = dt_exec_labels(e)[i];
-        const int64_t chosen = dt_logits_choose(dt_exec_logits(e) + i * classes, classes);
+        const float *logits = dt_exec_logits(e) + i * classes;
+        const int64_t chosen = dt_logits_choose(logits, classes);
+        if (r->answer)
+            DT_TRY(r->answer(r, first + i, logits));
+        if (label < 0) /* its class is not known */
+            continue;
         t->seen[label]++;
         t->right[label] += chosen == label;
         if (r->o.confusion)
@@ -174,11 +179,6 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
 
 /* ---- The command ---------------------------------------------------------------------------- */
 
-static double class_accuracy(const dt_test_result *t, int c)
-{
-    return t->class_images[c] ? (double)t->class_correct[c] / (double)t->class_images[c] : 0;
-}
-
 static void print_text(const dt_run *r, const dt_test_result *t)
 {
     const int classes = r->net->spec.classes;
@@ -199,7 +199,7 @@ static void print_text(const dt_run *r, const dt_test_result *t)
         printf("%-16s", name);
         for (int k = 0; k < classes; k++)
             printf(" %5lld", (long long)t->confusion[c * classes + k]);
-        printf("  %6.2f %%\n", 100 * class_accuracy(t, c));
+        printf("  %6.2f %%\n", 100 * dt_class_accuracy(t, c));
     }
 }
 
@@ -213,7 +213,7 @@ static void print_json(const dt_run *r, const dt_test_result *t)
         for (int k = 0; rows && k < classes; k++)
             json_array_append_new(row, json_integer(t->confusion[c * classes + k]));
         json_array_append_new(rows, row);
-        json_array_append_new(accuracy, json_real(class_accuracy(t, c)));
+        json_array_append_new(accuracy, json_real(dt_class_accuracy(t, c)));
     }
     json_t *flipped = flips(r) ? json_real((double)t->flipped / (double)t->images) : NULL;
     json_t *j =
@@ -241,7 +241,7 @@ dt_status dt_eval(dt_comm *c, const dt_options *o)
     own = *o;
     own.model = model;
     DT_TRY(dt_comm_agree(c, dt_options_from_model(model, &own, &meta)));
-    DT_TRY(dt_run_open_test(&r, c, &own, &meta));
+    DT_TRY(dt_run_open_test(&r, c, &own, &meta, NULL));
     /* where they differ, even in their order alone, figures mean nothing */
     const char *classes = dt_source_describe(r.source)->class_names;
     if (meta.class_names[0] && strcmp(meta.class_names, classes) != 0)

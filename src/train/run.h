@@ -104,6 +104,8 @@ typedef struct dt_run {
     dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
+    /* What is made of each test image's logits; NULL: nothing. Local. */
+    dt_status (*answer)(const struct dt_run *r, int64_t image, const float *logits);
     dt_domain domain[DT_DOMAINS];
     int domains; /* 1: no layer is cut */
     dt_slab running, arena, scratch, check_room;
@@ -123,9 +125,10 @@ typedef struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
-/* The same, to test a model: a folder's images get the size that it was trained on. */
-dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o,
-                           const dt_model_meta *meta) DT_MUST_CHECK;
+/* The same, to test a model: a folder's images get the size that it was trained on. source: taken
+ * over whatever the outcome, in place of --data's; NULL: --data's. */
+dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta,
+                           dt_source *source) DT_MUST_CHECK;
 /* The same for a run whose steps are to be clocked, in a world of one, but as the last of `parts`
  * ranks that cut layers, of a network of as many classes: what others would send does not come, so
  * the numbers are not a run's. */
@@ -230,6 +233,10 @@ typedef struct dt_test_result {
      * (row) by the network's answer, NULL without --confusion. */
     const int64_t *class_images, *class_correct, *confusion;
 } dt_test_result;
+static inline double dt_class_accuracy(const dt_test_result *t, int c)
+{
+    return t->class_images[c] ? (double)t->class_correct[c] / (double)t->class_images[c] : 0;
+}
 /* The whole test set, cut into chunks whose bounds do not depend on the ranks. A request to stop is
  * obeyed after the current chunks. report: shows how far it is; NULL: nothing does. Collective. */
 dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result) DT_MUST_CHECK;

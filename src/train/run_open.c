@@ -63,7 +63,7 @@ static dt_status check_data_memory(dt_run *r)
     if (available > 0 && bytes > available)
         return dt_fail(DT_NOMEM,
                        "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
-                       "available; take fewer images with --subset",
+                       "available; take fewer images, as with --subset",
                        r->o.data, (double)bytes / 1048576.0, (double)available / 1048576.0);
     return DT_OK;
 }
@@ -71,6 +71,8 @@ static dt_status check_data_memory(dt_run *r)
 static dt_status open_source(dt_run *r)
 {
     dt_place_phase(DT_AT_data);
+    if (r->source)
+        return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, dt_path_moved(r->o.data), r->o.subset,
                                                  (uint32_t)r->o.seed)));
     return dt_comm_agree(r->comm, dt_source_hold_out(r->source, r->o.holdout));
@@ -238,9 +240,10 @@ dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose pur
     return run_open(r, o, purpose);
 }
 
-dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta)
+dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta,
+                           dt_source *source)
 {
-    *r = (dt_run){.comm = c, .height = meta->height, .width = meta->width};
+    *r = (dt_run){.comm = c, .height = meta->height, .width = meta->width, .source = source};
     return run_open(r, o, DT_FOR_EVALUATION);
 }
 
