@@ -70,7 +70,7 @@ static const char *printed(fixture *f)
 static void open_report(fixture *f, const char *style)
 {
     const dt_report_setup setup = {
-        .out = f->out, .epochs = 10, .steps_per_epoch = 195, .total_steps = 1950, .log_every = 10};
+        .out = f->out, .epochs = 10, .steps_per_epoch = 195, .total_steps = 1950};
     dt_report_close(&f->r);
     assert_ok(dt_report_open(&f->r, style, &setup));
 }
