@@ -191,7 +191,7 @@ static dt_status scatter(dt_combine *k, size_t piece)
         const size_t bytes = own.count * operand_bytes(k, h);
         if (h->rank == rank)
             continue;
-        DT_TRY(dt_post_receive(post, COMBINE_SCATTER, to, bytes, h->rank));
+        DT_TRY(dt_post_message(post, COMBINE_SCATTER, false, to, bytes, h->rank));
         to += bytes;
     }
     for (int step = 1; step < world; step++) { /* not all to the same rank first */
@@ -201,8 +201,8 @@ static dt_status scatter(dt_combine *k, size_t piece)
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
             if (h->rank == rank)
-                DT_TRY(dt_post_send(post, COMBINE_SCATTER, (const char *)h->at + s.first * each,
-                                    s.count * each, r));
+                DT_TRY(dt_post_message(post, COMBINE_SCATTER, true,
+                                       (const char *)h->at + s.first * each, s.count * each, r));
         }
     }
     return DT_OK;
@@ -253,11 +253,11 @@ static dt_status complete(dt_combine *k, size_t piece)
         const int r = (rank + step) % world;
         const dt_span s = piece_of(k, r, piece);
         if (k->o.to == DT_TO_ALL || rank == k->o.root)
-            DT_TRY(dt_post_receive(post, COMBINE_GATHER, (char *)k->o.out + s.first * each,
+            DT_TRY(dt_post_message(post, COMBINE_GATHER, false, (char *)k->o.out + s.first * each,
                                    s.count * each, r));
         if (k->o.to == DT_TO_ALL || r == k->o.root)
-            DT_TRY(
-                dt_post_send(post, COMBINE_GATHER, results_of(k, piece, own), own.count * each, r));
+            DT_TRY(dt_post_message(post, COMBINE_GATHER, true, results_of(k, piece, own),
+                                   own.count * each, r));
     }
     return DT_OK;
 }

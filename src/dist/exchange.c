@@ -273,33 +273,16 @@ void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
     dt_place_sent(bytes * (size_t)sent);
 }
 
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
-                           int tag, MPI_Request *r)
+dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
+                              dt_leaf form, int other, int tag, MPI_Request *r)
 {
-    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
+    const bool plain = form == DT_LEAF_PLAIN;
     const size_t bytes = dt_leaf_bytes(form, count);
-    int n = 0;
 
-    if (count == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
-    DT_MPI(MPI_Isend(data, n, type, to, tag, x->mpi, r));
-    dt_exchange_count(x, bytes, 1, 0);
-    return DT_OK;
-}
-
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
-                              int tag, MPI_Request *r)
-{
-    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
-    const size_t bytes = dt_leaf_bytes(form, count);
-    int n = 0;
-
-    if (count == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
-    DT_MPI(MPI_Irecv(data, n, type, from, tag, x->mpi, r));
-    dt_exchange_count(x, bytes, 0, 1);
+    DT_TRY(dt_comm_message(x->mpi, sends, data, plain ? count : bytes, plain ? MPI_FLOAT : MPI_BYTE,
+                           other, tag, r));
+    if (count > 0)
+        dt_exchange_count(x, bytes, sends, !sends);
     return DT_OK;
 }
 

@@ -32,8 +32,6 @@ static dt_status p2p_open(dt_exchange *x)
     MPI_Request *r = NULL;
 
     DT_TRY(dt_calloc(&r, (size_t)most, sizeof *r, "the exchange"));
-    for (int i = 0; i < most; i++)
-        r[i] = MPI_REQUEST_NULL; /* as a message of nothing leaves it */
     x->state = r;
     return DT_OK;
 }
@@ -46,13 +44,13 @@ static dt_status p2p_hub(dt_exchange *x, dt_span tensor)
 
     for (int r = 1; r < world; r++)
         for (int part = 0; part < dt_exchange_partials(x, r); part++, n++)
-            DT_TRY(dt_exchange_receive(x, x->extra + (size_t)n * tensor.count, tensor.count,
+            DT_TRY(dt_exchange_message(x, false, x->extra + (size_t)n * tensor.count, tensor.count,
                                        DT_LEAF_PLAIN, r, part, &request[n]));
     DT_TRY(dt_comm_wait(x->comm, request, n));
     dt_exchange_star_sum(x, tensor);
     for (int r = 1; r < world; r++)
-        DT_TRY(dt_exchange_send(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, r, 0,
-                                &request[r - 1]));
+        DT_TRY(dt_exchange_message(x, true, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, r,
+                                   0, &request[r - 1]));
     return dt_comm_wait(x->comm, request, world - 1);
 }
 
@@ -61,10 +59,10 @@ static dt_status p2p_spoke(dt_exchange *x, dt_span tensor)
     MPI_Request *request = x->state;
 
     for (int part = 0; part < x->partials; part++)
-        DT_TRY(dt_exchange_send(x, dt_exchange_slot(x, part) + tensor.first, tensor.count,
-                                DT_LEAF_PLAIN, 0, part, &request[part]));
+        DT_TRY(dt_exchange_message(x, true, dt_exchange_slot(x, part) + tensor.first, tensor.count,
+                                   DT_LEAF_PLAIN, 0, part, &request[part]));
     DT_TRY(dt_comm_wait(x->comm, request, x->partials));
-    DT_TRY(dt_exchange_receive(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, 0, 0,
+    DT_TRY(dt_exchange_message(x, false, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, 0, 0,
                                &request[0]));
     return dt_comm_wait(x->comm, request, 1);
 }

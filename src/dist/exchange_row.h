@@ -149,12 +149,10 @@ void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 /* Whether all ranks of the team are as far; what they wrote before is then visible. */
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
-/* MPI_Isend and MPI_Irecv on x->mpi, with statistics. A count of 0 sends no message.
+/* dt_comm_message on x->mpi, with statistics.
  *   form  of the numbers in data */
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
-                           int tag, MPI_Request *r) DT_MUST_CHECK;
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
-                              int tag, MPI_Request *r) DT_MUST_CHECK;
+dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
+                              dt_leaf form, int other, int tag, MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
 /* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is the row's
