@@ -70,13 +70,6 @@ static void fold_leaves(dt_exchange *x, dt_span span)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
 }
 
-void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
-{
-    for (int part = 1; part < x->partials; part++)
-        dt_add_f32(dt_exchange_slot(x, 0) + span.first, dt_exchange_slot(x, part) + span.first,
-                   span.count);
-}
-
 /* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. A rank without
  * shards has none: zeros where inexact rows add them up. */
 static dt_status fold_bucket(dt_exchange *x, size_t b)

@@ -24,12 +24,18 @@ static const dt_compress exchange_compress[] = {
 
 static bool exchange_row_shares(const dt_exchange *x, const dt_exchange_row *row)
 {
-    return x->comm->world > 1 && !x->apart && row->shares && row->shares(x);
+    const dt_comm *c = x->comm;
+
+    for (int n = 0; n < c->nodes && c->world > 1; n++)
+        if (c->own->node_start[n + 1] - c->own->node_start[n] != c->world / c->nodes)
+            return false;
+    return c->nodes < c->world && !x->apart &&
+           row->shares == (c->nodes == 1 ? DT_SHARES_NODE : DT_SHARES_NODES);
 }
 
 static bool exchange_row_declines(const dt_exchange *x, const dt_exchange_row *row)
 {
-    return x->comm->world > 1 && row->only_shared && !exchange_row_shares(x, row);
+    return x->comm->world > 1 && row->shares == DT_SHARES_NODE && !exchange_row_shares(x, row);
 }
 
 /* From (same) arguments alone, so all ranks choose alike. */
@@ -110,9 +116,11 @@ static int exchange_residuals_of(const dt_exchange *x, int r)
 /* Floats of one rank's slots, residuals and extra memory. */
 static size_t exchange_region(const dt_exchange *x, int rank)
 {
-    const size_t extra = x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
+    const bool alone = x->comm->world == 1;
+    const size_t extra = !alone && x->row->extra ? x->row->extra(x, rank) : 0;
+    const size_t beside = !alone && x->row->beside ? x->floats : 0;
     const int slabs = exchange_slots_of(x, rank) + exchange_residuals_of(x, rank);
-    return (size_t)slabs * x->floats + dt_align(extra, 16);
+    return (size_t)slabs * x->floats + dt_align(extra + beside, 16);
 }
 
 /* The largest node's, because a block is as large on all nodes. */
@@ -141,6 +149,8 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->residual = x->compress->whole ? dt_exchange_slot(x, x->slots) : NULL;
     x->extra = dt_exchange_slot(x, x->slots + exchange_residuals_of(x, x->comm->rank));
+    if (x->row->beside && x->comm->world > 1)
+        x->sum = x->extra;
     for (size_t b = 0; b < x->buckets && x->shares; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)
@@ -178,6 +188,8 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
     x->tensors = o->tensors;
     x->buckets = dt_spans_buckets(o, x->bucket);
+    const size_t most = (size_t)DT_MAX(x->fold.operands, x->comm->world);
+    DT_TRY(dt_calloc(&x->request, DT_MAX(most, x->buckets), sizeof *x->request, "the exchange"));
     return dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange");
 }
 
@@ -267,6 +279,7 @@ bool dt_exchange_close(dt_exchange *x)
     free(x->operand);
     free(x->result);
     free(x->scratch);
+    free(x->request);
     free(x->owned);
     free(x->base);
     free(x->tensor);

@@ -47,16 +47,6 @@ typedef struct tree_state {
     size_t requests;
 } tree_state;
 
-static bool tree_shares(const dt_exchange *x)
-{
-    const dt_comm *c = x->comm;
-
-    for (int n = 0; n < c->nodes; n++)
-        if (c->own->node_start[n + 1] - c->own->node_start[n] != c->world / c->nodes)
-            return false;
-    return c->nodes > 1 && c->nodes < c->world;
-}
-
 /* ---- Levels ---------------------------------------------------------------------- */
 
 static int tree_levels(const dt_exchange *x)
@@ -446,7 +436,7 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
 const dt_exchange_row dt_exchange_row_tree = {
     .name = "tree",
     .exact = true,
-    .shares = tree_shares,
+    .shares = DT_SHARES_NODES,
     .extra = tree_extra,
     .open = tree_open,
     .start = tree_start,
