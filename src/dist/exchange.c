@@ -245,9 +245,8 @@ dt_status dt_exchange_publish(dt_exchange *x)
 void dt_exchange_read(const dt_exchange *x, dt_span span, float *to)
 {
     for (size_t b = 0; b < x->buckets; b++)
-        for (int r = 0; r < (x->shares ? x->team_ranks : 1); r++) {
-            const dt_span s =
-                x->shares ? dt_spans_slice(x->bucket[b], r, x->team_ranks) : x->bucket[b];
+        for (int r = 0; r < x->team_ranks; r++) {
+            const dt_span s = dt_spans_slice(x->bucket[b], r, x->team_ranks);
             const size_t from = DT_MAX(s.first, span.first),
                          end = DT_MIN(s.first + s.count, span.first + span.count);
             if (from < end)

@@ -76,7 +76,7 @@ struct dt_exchange {
      * shares (all nodes then have the same number of ranks), else one rank. */
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
-    int team, team_first;   /* this rank's, and its first rank */
+    int team_first;         /* the first rank of this rank's */
     dt_node_mem *lines;     /* owned; like `line` NULL if nothing is shared */
     dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] the slots of each; owned */
