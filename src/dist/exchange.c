@@ -100,7 +100,7 @@ static dt_status exchange_poll(dt_exchange *x)
         if (b != x->oldest || !done)
             continue;
         x->oldest++;
-        if (x->row->advance) /* else it is sent in finish */
+        if (x->row->advance) /* else tensors are sent after all */
             x->oldest_began = dt_record(DT_LANE_BUCKET, (int)b, x->bucket[b].count * sizeof(float),
                                         x->oldest_began);
     }
@@ -196,7 +196,9 @@ static dt_status exchange_drain(dt_exchange *x)
         }
     }
     x->oldest = x->started = 0;
-    return x->row->finish ? x->row->finish(x) : DT_OK;
+    for (size_t i = 0; x->row->tensor && i < x->tensors; i++)
+        DT_TRY(x->row->tensor(x, x->tensor[i]));
+    return DT_OK;
 }
 
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,

@@ -16,17 +16,14 @@ dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r)
     return DT_OK;
 }
 
-static dt_status allreduce_finish(dt_exchange *x)
+static dt_status allreduce_tensor(dt_exchange *x, dt_span tensor)
 {
-    for (size_t i = 0; i < x->tensors; i++) {
-        DT_TRY(dt_exchange_allreduce(x, x->tensor[i], x->request));
-        DT_TRY(dt_comm_wait(x->comm, x->request, 1));
-    }
-    return DT_OK;
+    DT_TRY(dt_exchange_allreduce(x, tensor, x->request));
+    return dt_comm_wait(x->comm, x->request, 1);
 }
 
 const dt_exchange_row dt_exchange_row_allreduce = {
     .name = "allreduce",
     .beside = true,
-    .finish = allreduce_finish,
+    .tensor = allreduce_tensor,
 };

@@ -25,7 +25,8 @@ typedef struct dt_exchange_row {
      * again and again, for all buckets in turn, and must not wait. Optional: a started bucket is
      * complete. */
     dt_status (*advance)(dt_exchange *x, size_t b, bool *done);
-    dt_status (*finish)(dt_exchange *x); /* after all are complete; it may wait. Optional */
+    /* For each tensor in turn, after all buckets are complete; it may wait. Optional. */
+    dt_status (*tensor)(dt_exchange *x, dt_span tensor);
     /* Releases what the state holds. Messages may still be under way; a collective among them
      * cannot be cancelled. Optional. */
     void (*close)(dt_exchange *x);
