@@ -17,19 +17,14 @@ enum {
     COMBINE_SCATTER = 1,      /* lanes; the caller's messages have lane 0 */
     COMBINE_GATHER,
 };
+enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, HELD, KEPT }; /* memory after the pieces' buffers */
 
 struct dt_combine {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
-    struct { /* memory, which grows as it must; owned */
-        void *buffer[COMBINE_AHEAD];
-        char *scratch;
-        dt_fold_part *part;
-        dt_operand *operand;
-        dt_held *held;
-        size_t bytes[COMBINE_AHEAD + 4]; /* of each */
-    } kept;
-    bool grows; /* in this call: on all ranks, which had the same calls before */
+    void *kept[KEPT];   /* memory, which grows as it must; owned */
+    size_t bytes[KEPT]; /* of each */
+    bool grows;         /* in this call: on all ranks, which had the same calls before */
 
     /* The call under way. */
     dt_combine_opts o;
@@ -51,13 +46,11 @@ dt_status dt_combine_create(dt_combine **k, dt_comm *c)
 
 static void forget(dt_combine *k)
 {
-    for (int i = 0; i < COMBINE_AHEAD; i++)
-        free(k->kept.buffer[i]);
-    free(k->kept.scratch);
-    free(k->kept.part);
-    free(k->kept.operand);
-    free(k->kept.held);
-    memset(&k->kept, 0, sizeof k->kept);
+    for (int i = 0; i < KEPT; i++) {
+        free(k->kept[i]);
+        k->kept[i] = NULL;
+        k->bytes[i] = 0;
+    }
 }
 
 void dt_combine_destroy(dt_combine *k)
@@ -72,20 +65,18 @@ void dt_combine_destroy(dt_combine *k)
     free(k);
 }
 
-/* Memory number i, which p_at points to, has `bytes` from now on. */
-static dt_status keep(dt_combine *k, int i, void *p_at, size_t bytes)
+/* Memory number i has `bytes` from now on. */
+static dt_status keep(dt_combine *k, int i, size_t bytes)
 {
-    void **at = p_at;
-
-    if (bytes <= k->kept.bytes[i])
+    if (bytes <= k->bytes[i])
         return DT_OK;
-    free(*at);
-    k->kept.bytes[i] = 0;
+    free(k->kept[i]);
+    k->bytes[i] = 0;
     k->grows = true;
-    *at = aligned_alloc(64, dt_align(bytes, 64));
-    if (!*at)
+    k->kept[i] = aligned_alloc(64, dt_align(bytes, 64));
+    if (!k->kept[i])
         return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", bytes);
-    k->kept.bytes[i] = bytes;
+    k->bytes[i] = bytes;
     return DT_OK;
 }
 
@@ -131,7 +122,7 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
     if (k->o.to == DT_TO_PARTS)
         return out + piece * k->most * k->o.number->bytes;
     if (k->o.to == DT_TO_ROOT && k->comm->rank != k->o.root)
-        return k->kept.buffer[piece % COMBINE_AHEAD];
+        return k->kept[piece % COMBINE_AHEAD];
     return out + s.first * k->o.number->bytes;
 }
 
@@ -139,23 +130,24 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
 
 static dt_status plan_operands(dt_combine *k)
 {
-    enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, HELD };
     const int world = k->comm->world;
 
     if (!k->o.held) {
-        DT_TRY(keep(k, HELD, &k->kept.held, (size_t)world * sizeof *k->kept.held));
+        DT_TRY(keep(k, HELD, (size_t)world * sizeof(dt_held)));
+        dt_held *held = k->kept[HELD];
         for (int r = 0; r < world; r++)
-            k->kept.held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
-        k->o.held = k->kept.held;
+            held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
+        k->o.held = held;
         k->o.operands = world;
     }
     const size_t operands = (size_t)k->o.operands;
-    DT_TRY(keep(k, OPERAND, &k->kept.operand, operands * sizeof *k->kept.operand));
-    DT_TRY(keep(k, PART, &k->kept.part, operands * sizeof *k->kept.part));
+    DT_TRY(keep(k, OPERAND, operands * sizeof(dt_operand)));
+    DT_TRY(keep(k, PART, operands * sizeof(dt_fold_part)));
+    dt_fold_part *part = k->kept[PART];
     for (size_t i = 0; i < operands; i++)
-        k->kept.part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
-    k->fold = dt_fold_over(k->kept.part, (int)operands);
-    return keep(k, SCRATCH, &k->kept.scratch, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
+        part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
+    k->fold = dt_fold_over(part, (int)operands);
+    return keep(k, SCRATCH, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
 }
 
 static dt_status plan(dt_combine *k, const dt_combine_opts *o)
@@ -172,7 +164,7 @@ static dt_status plan(dt_combine *k, const dt_combine_opts *o)
     k->pieces = (largest + k->most - 1) / k->most;
     const size_t bytes = DT_MIN(largest, k->most) * wide * (size_t)k->o.operands;
     for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
-        DT_TRY(keep(k, (int)i, &k->kept.buffer[i], bytes));
+        DT_TRY(keep(k, (int)i, bytes));
     return DT_OK;
 }
 
@@ -184,14 +176,14 @@ static dt_status scatter(dt_combine *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     dt_post *post = k->scatter[piece % COMBINE_AHEAD];
-    char *to = k->kept.buffer[piece % COMBINE_AHEAD];
+    char *to = k->kept[piece % COMBINE_AHEAD];
 
     for (int i = 0; i < k->o.operands; i++) {
         const dt_held *h = &k->o.held[i];
         const size_t bytes = own.count * operand_bytes(k, h);
         if (h->rank == rank)
             continue;
-        DT_TRY(dt_post_receive(post, COMBINE_SCATTER, to, bytes, h->rank));
+        DT_TRY(dt_post_message(post, COMBINE_SCATTER, false, to, bytes, h->rank));
         to += bytes;
     }
     for (int step = 1; step < world; step++) { /* not all to the same rank first */
@@ -201,8 +193,8 @@ static dt_status scatter(dt_combine *k, size_t piece)
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
             if (h->rank == rank)
-                DT_TRY(dt_post_send(post, COMBINE_SCATTER, (const char *)h->at + s.first * each,
-                                    s.count * each, r));
+                DT_TRY(dt_post_message(post, COMBINE_SCATTER, true,
+                                       (const char *)h->at + s.first * each, s.count * each, r));
         }
     }
     return DT_OK;
@@ -213,13 +205,13 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
-    char *wide = k->kept.scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
+    char *scratch = k->kept[SCRATCH], *wide = scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
     char *out = results_of(k, piece, s);
-    dt_operand *operand = k->kept.operand;
+    dt_operand *operand = k->kept[OPERAND];
 
     for (size_t at = 0; at < s.count; at += block) {
         const size_t count = DT_MIN(s.count - at, block);
-        const char *came = k->kept.buffer[piece % COMBINE_AHEAD];
+        const char *came = k->kept[piece % COMBINE_AHEAD];
         for (int i = 0; i < k->o.operands; i++) {
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
@@ -229,7 +221,7 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
             came += own ? 0 : s.count * each;
         }
         void *result = n->round ? wide : out + at * n->bytes;
-        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, k->kept.scratch, 1);
+        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, scratch, 1);
         if (k->o.divide > 0)
             n->divide(result, count, k->o.divide);
         if (n->round)
@@ -253,11 +245,11 @@ static dt_status complete(dt_combine *k, size_t piece)
         const int r = (rank + step) % world;
         const dt_span s = piece_of(k, r, piece);
         if (k->o.to == DT_TO_ALL || rank == k->o.root)
-            DT_TRY(dt_post_receive(post, COMBINE_GATHER, (char *)k->o.out + s.first * each,
+            DT_TRY(dt_post_message(post, COMBINE_GATHER, false, (char *)k->o.out + s.first * each,
                                    s.count * each, r));
         if (k->o.to == DT_TO_ALL || r == k->o.root)
-            DT_TRY(
-                dt_post_send(post, COMBINE_GATHER, results_of(k, piece, own), own.count * each, r));
+            DT_TRY(dt_post_message(post, COMBINE_GATHER, true, results_of(k, piece, own),
+                                   own.count * each, r));
     }
     return DT_OK;
 }

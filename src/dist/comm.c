@@ -25,6 +25,20 @@ dt_status dt_comm_count(size_t n, int *count)
     return DT_OK;
 }
 
+dt_status dt_comm_message(MPI_Comm on, bool sends, const void *at, size_t count, MPI_Datatype type,
+                          int other, int tag, MPI_Request *r)
+{
+    int n = 0;
+
+    *r = MPI_REQUEST_NULL;
+    DT_TRY(dt_comm_count(count, &n));
+    if (n > 0 && sends)
+        DT_MPI(MPI_Isend(at, n, type, other, tag, on, r));
+    else if (n > 0)
+        DT_MPI(MPI_Irecv((void *)(uintptr_t)at, n, type, other, tag, on, r));
+    return DT_OK;
+}
+
 void dt_comm_idle(const dt_comm *c, unsigned *looks)
 {
     enum { CLOSE_LOOKS = 100 };

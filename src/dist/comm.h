@@ -39,6 +39,11 @@ dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;
 /* *count = n. DT_UNSUPPORTED: MPI's int cannot hold it. */
 dt_status dt_comm_count(size_t n, int *count) DT_MUST_CHECK;
 
+/* Begin to send `at` to rank `other` of `on`, or to receive it. A count of 0: there is no message,
+ * and *r is MPI_REQUEST_NULL. DT_UNSUPPORTED: as above. */
+dt_status dt_comm_message(MPI_Comm on, bool sends, const void *at, size_t count, MPI_Datatype type,
+                          int other, int tag, MPI_Request *r) DT_MUST_CHECK;
+
 /* Called between two tests of a request that is not complete. A rank that waits must leave its
  * core to a rank that computes; the first tests follow each other closely, because most messages
  * are short. */

@@ -251,12 +251,10 @@ void dt_comm_close(dt_comm *c)
     if (!c->own->started && dt_comm_alone())
         c->own->all = c->own->team = c->own->machine = MPI_COMM_NULL;
     dt_comm_free_left(c, c->own->torn || dt_comm_alone());
-    if (c->own->all != MPI_COMM_NULL)
-        MPI_Comm_free(&c->own->all);
-    if (c->own->team != MPI_COMM_NULL)
-        MPI_Comm_free(&c->own->team);
-    if (c->own->machine != MPI_COMM_NULL)
-        MPI_Comm_free(&c->own->machine);
+    MPI_Comm *const made[] = {&c->own->all, &c->own->team, &c->own->machine};
+    for (size_t i = 0; i < DT_COUNT_OF(made); i++)
+        if (*made[i] != MPI_COMM_NULL)
+            MPI_Comm_free(made[i]);
     if (c->own->started)
         MPI_Finalize();
     free(c->own->node_start);

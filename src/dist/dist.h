@@ -238,9 +238,10 @@ typedef struct dt_post dt_post;
 /* DT_NOMEM. Local. */
 dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
 void dt_post_destroy(dt_post *p); /* nothing is under way. NULL does nothing. Local */
-/* Begin to send or receive; `at` is left alone until dt_post_wait. 0 bytes: nothing. Local. */
-dt_status dt_post_send(dt_post *p, int lane, const void *at, size_t bytes, int to) DT_MUST_CHECK;
-dt_status dt_post_receive(dt_post *p, int lane, void *at, size_t bytes, int from) DT_MUST_CHECK;
+/* Begin to send to rank `other`, or to receive from it, which writes `at`; `at` is left alone until
+ * dt_post_wait. 0 bytes: nothing. Local. */
+dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes,
+                          int other) DT_MUST_CHECK;
 /* All are over. DT_MISMATCH: one that came has another length. Local; waits for the others. */
 dt_status dt_post_wait(dt_post *p) DT_MUST_CHECK;
 

@@ -70,13 +70,6 @@ static void fold_leaves(dt_exchange *x, dt_span span)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
 }
 
-void dt_exchange_fold_partials(dt_exchange *x, dt_span span)
-{
-    for (int part = 1; part < x->partials; part++)
-        dt_add_f32(dt_exchange_slot(x, 0) + span.first, dt_exchange_slot(x, part) + span.first,
-                   span.count);
-}
-
 /* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. A rank without
  * shards has none: zeros where inexact rows add them up. */
 static dt_status fold_bucket(dt_exchange *x, size_t b)
@@ -107,7 +100,7 @@ static dt_status exchange_poll(dt_exchange *x)
         if (b != x->oldest || !done)
             continue;
         x->oldest++;
-        if (x->row->advance) /* else it is sent in finish */
+        if (x->row->advance) /* else tensors are sent after all */
             x->oldest_began = dt_record(DT_LANE_BUCKET, (int)b, x->bucket[b].count * sizeof(float),
                                         x->oldest_began);
     }
@@ -203,7 +196,9 @@ static dt_status exchange_drain(dt_exchange *x)
         }
     }
     x->oldest = x->started = 0;
-    return x->row->finish ? x->row->finish(x) : DT_OK;
+    for (size_t i = 0; x->row->tensor && i < x->tensors; i++)
+        DT_TRY(x->row->tensor(x, x->tensor[i]));
+    return DT_OK;
 }
 
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
@@ -252,9 +247,8 @@ dt_status dt_exchange_publish(dt_exchange *x)
 void dt_exchange_read(const dt_exchange *x, dt_span span, float *to)
 {
     for (size_t b = 0; b < x->buckets; b++)
-        for (int r = 0; r < (x->shares ? x->team_ranks : 1); r++) {
-            const dt_span s =
-                x->shares ? dt_spans_slice(x->bucket[b], r, x->team_ranks) : x->bucket[b];
+        for (int r = 0; r < x->team_ranks; r++) {
+            const dt_span s = dt_spans_slice(x->bucket[b], r, x->team_ranks);
             const size_t from = DT_MAX(s.first, span.first),
                          end = DT_MIN(s.first + s.count, span.first + span.count);
             if (from < end)
@@ -273,33 +267,16 @@ void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
     dt_place_sent(bytes * (size_t)sent);
 }
 
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
-                           int tag, MPI_Request *r)
+dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
+                              dt_leaf form, int other, int tag, MPI_Request *r)
 {
-    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
+    const bool plain = form == DT_LEAF_PLAIN;
     const size_t bytes = dt_leaf_bytes(form, count);
-    int n = 0;
 
-    if (count == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
-    DT_MPI(MPI_Isend(data, n, type, to, tag, x->mpi, r));
-    dt_exchange_count(x, bytes, 1, 0);
-    return DT_OK;
-}
-
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
-                              int tag, MPI_Request *r)
-{
-    const MPI_Datatype type = form == DT_LEAF_PLAIN ? MPI_FLOAT : MPI_BYTE;
-    const size_t bytes = dt_leaf_bytes(form, count);
-    int n = 0;
-
-    if (count == 0)
-        return DT_OK;
-    DT_TRY(dt_comm_count(form == DT_LEAF_PLAIN ? count : bytes, &n));
-    DT_MPI(MPI_Irecv(data, n, type, from, tag, x->mpi, r));
-    dt_exchange_count(x, bytes, 0, 1);
+    DT_TRY(dt_comm_message(x->mpi, sends, data, plain ? count : bytes, plain ? MPI_FLOAT : MPI_BYTE,
+                           other, tag, r));
+    if (count > 0)
+        dt_exchange_count(x, bytes, sends, !sends);
     return DT_OK;
 }
 

@@ -3,35 +3,23 @@
  * the last. MPI chooses the order of addition, so the bits belong to np. */
 #include "exchange_row.h"
 
-/* x->state: requests [buckets] */
-static dt_status buckets_open(dt_exchange *x)
-{
-    MPI_Request *r = NULL;
-
-    DT_TRY(dt_calloc(&r, x->buckets, sizeof *r, "the exchange"));
-    x->state = r;
-    x->sum = x->extra;
-    return DT_OK;
-}
-
 static dt_status buckets_start(dt_exchange *x, size_t b)
 {
-    return dt_exchange_allreduce(x, x->bucket[b], (MPI_Request *)x->state + b);
+    return dt_exchange_allreduce(x, x->bucket[b], &x->request[b]);
 }
 
 static dt_status buckets_advance(dt_exchange *x, size_t b, bool *done)
 {
     int complete = 0;
 
-    DT_MPI(MPI_Test((MPI_Request *)x->state + b, &complete, MPI_STATUS_IGNORE));
+    DT_MPI(MPI_Test(&x->request[b], &complete, MPI_STATUS_IGNORE));
     *done = complete != 0;
     return DT_OK;
 }
 
 const dt_exchange_row dt_exchange_row_buckets = {
     .name = "buckets",
-    .extra = dt_exchange_allreduce_extra,
-    .open = buckets_open,
+    .beside = true,
     .start = buckets_start,
     .advance = buckets_advance,
 };

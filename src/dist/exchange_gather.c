@@ -60,15 +60,12 @@ static dt_status gather_scatter(dt_exchange *x, dt_span tensor)
     return dt_comm_wait(x->comm, &request, 1);
 }
 
-static dt_status gather_finish(dt_exchange *x)
+static dt_status gather_tensor(dt_exchange *x, dt_span tensor)
 {
-    for (size_t i = 0; i < x->tensors; i++) {
-        DT_TRY(gather_partials(x, x->tensor[i]));
-        if (x->comm->rank == 0)
-            dt_exchange_star_sum(x, x->tensor[i]);
-        DT_TRY(gather_scatter(x, x->tensor[i]));
-    }
-    return DT_OK;
+    DT_TRY(gather_partials(x, tensor));
+    if (x->comm->rank == 0)
+        dt_exchange_star_sum(x, tensor);
+    return gather_scatter(x, tensor);
 }
 
 const dt_exchange_row dt_exchange_row_gather = {
@@ -76,5 +73,5 @@ const dt_exchange_row dt_exchange_row_gather = {
     .exact = true,
     .extra = dt_exchange_star_extra,
     .open = gather_open,
-    .finish = gather_finish,
+    .tensor = gather_tensor,
 };

@@ -24,12 +24,18 @@ static const dt_compress exchange_compress[] = {
 
 static bool exchange_row_shares(const dt_exchange *x, const dt_exchange_row *row)
 {
-    return x->comm->world > 1 && !x->apart && row->shares && row->shares(x);
+    const dt_comm *c = x->comm;
+
+    for (int n = 0; n < c->nodes && c->world > 1; n++)
+        if (c->own->node_start[n + 1] - c->own->node_start[n] != c->world / c->nodes)
+            return false;
+    return c->nodes < c->world && !x->apart &&
+           row->shares == (c->nodes == 1 ? DT_SHARES_NODE : DT_SHARES_NODES);
 }
 
 static bool exchange_row_declines(const dt_exchange *x, const dt_exchange_row *row)
 {
-    return x->comm->world > 1 && row->only_shared && !exchange_row_shares(x, row);
+    return x->comm->world > 1 && row->shares == DT_SHARES_NODE && !exchange_row_shares(x, row);
 }
 
 /* From (same) arguments alone, so all ranks choose alike. */
@@ -64,6 +70,13 @@ static const dt_compress *compress_of(const dt_exchange_opts *o)
     return &exchange_compress[i];
 }
 
+/* The tree over `count` groups of `step` ranks each, from rank `first` on. */
+static dt_status exchange_fold(const dt_exchange *x, dt_fold *f, int first, int step, int count,
+                               bool whole)
+{
+    return dt_fold_init(f, (dt_groups){x->shards, x->comm->world, first, step, count}, NULL, whole);
+}
+
 static dt_status exchange_form_teams(dt_exchange *x)
 {
     const int world = x->comm->world;
@@ -71,48 +84,36 @@ static dt_status exchange_form_teams(dt_exchange *x)
     x->shares = exchange_row_shares(x, x->row);
     x->teams = x->shares ? x->comm->nodes : world;
     x->team_ranks = world / x->teams;
-    x->team = x->comm->rank / x->team_ranks;
-    x->team_first = x->team * x->team_ranks;
-    DT_TRY(dt_fold_init(&x->inner, (dt_groups){x->shards, world, x->team_first, 1, x->team_ranks},
-                        NULL, false));
-    DT_TRY(dt_fold_init(&x->outer, (dt_groups){x->shards, world, 0, x->team_ranks, x->teams}, NULL,
-                        true));
+    x->team_first = x->comm->rank / x->team_ranks * x->team_ranks;
+    DT_TRY(exchange_fold(x, &x->inner, x->team_first, 1, x->team_ranks, false));
+    DT_TRY(exchange_fold(x, &x->outer, 0, x->team_ranks, x->teams, true));
     x->group_teams = dt_fold_group(x->teams, x->comm->own->few);
     const int each = x->group_teams * x->team_ranks, first = x->comm->rank / each * each;
-    DT_TRY(dt_fold_init(&x->within,
-                        (dt_groups){x->shards, world, first, x->team_ranks, x->group_teams}, NULL,
-                        each == world));
-    return dt_fold_init(&x->across, (dt_groups){x->shards, world, 0, each, world / each}, NULL,
-                        true);
+    DT_TRY(exchange_fold(x, &x->within, first, x->team_ranks, x->group_teams, each == world));
+    return exchange_fold(x, &x->across, 0, each, world / each, true);
 }
 
 /* ---- Memory ---------------------------------------------------------------------- */
 
-static int exchange_slots_of(const dt_exchange *x, int r)
+/* A rank's slots, and residuals: what is left of each of its shards. */
+static int exchange_slabs_of(const dt_exchange *x, int r, bool residuals)
 {
     int first, end;
 
     dt_shards_of(x->shards, x->comm->world, r, &first, &end);
     if (first == end) /* a place for the sum */
         return 1;
-    return x->lockstep ? end - first : dt_counter_slots(first, end);
-}
-
-/* What is left of each of a rank's shards. */
-static int exchange_residuals_of(const dt_exchange *x, int r)
-{
-    int first, end;
-
-    dt_shards_of(x->shards, x->comm->world, r, &first, &end);
-    return x->compress->whole ? end - first : 0;
+    return (x->lockstep ? end - first : dt_counter_slots(first, end)) +
+           (residuals && x->compress->whole ? end - first : 0);
 }
 
 /* Floats of one rank's slots, residuals and extra memory. */
 static size_t exchange_region(const dt_exchange *x, int rank)
 {
-    const size_t extra = x->comm->world > 1 && x->row->extra ? x->row->extra(x, rank) : 0;
-    const int slabs = exchange_slots_of(x, rank) + exchange_residuals_of(x, rank);
-    return (size_t)slabs * x->floats + dt_align(extra, 16);
+    const bool alone = x->comm->world == 1;
+    const size_t extra = !alone && x->row->extra ? x->row->extra(x, rank) : 0;
+    const size_t beside = !alone && x->row->beside ? x->floats : 0;
+    return (size_t)exchange_slabs_of(x, rank, true) * x->floats + dt_align(extra + beside, 16);
 }
 
 /* The largest node's, because a block is as large on all nodes. */
@@ -140,7 +141,9 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     }
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->residual = x->compress->whole ? dt_exchange_slot(x, x->slots) : NULL;
-    x->extra = dt_exchange_slot(x, x->slots + exchange_residuals_of(x, x->comm->rank));
+    x->extra = dt_exchange_slot(x, exchange_slabs_of(x, x->comm->rank, true));
+    if (x->row->beside && x->comm->world > 1)
+        x->sum = x->extra;
     for (size_t b = 0; b < x->buckets && x->shares; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)
@@ -178,6 +181,8 @@ static dt_status exchange_cut(dt_exchange *x, const dt_exchange_opts *o)
     memcpy(x->tensor, o->tensor, o->tensors * sizeof *x->tensor);
     x->tensors = o->tensors;
     x->buckets = dt_spans_buckets(o, x->bucket);
+    const size_t most = (size_t)DT_MAX(x->fold.operands, x->comm->world);
+    DT_TRY(dt_calloc(&x->request, DT_MAX(most, x->buckets), sizeof *x->request, "the exchange"));
     return dt_calloc(&x->owned, x->buckets, sizeof *x->owned, "the exchange");
 }
 
@@ -204,7 +209,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->compress = compress_of(o);
     x->threshold = (float)o->threshold;
     x->threads = DT_MAX(o->threads, 1);
-    x->slots = exchange_slots_of(x, rank);
+    x->slots = exchange_slabs_of(x, rank, false);
     x->partials = dt_exchange_partials(x, rank);
     if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
         DT_TRY(dt_fold_init(&x->leaves,
@@ -267,6 +272,7 @@ bool dt_exchange_close(dt_exchange *x)
     free(x->operand);
     free(x->result);
     free(x->scratch);
+    free(x->request);
     free(x->owned);
     free(x->base);
     free(x->tensor);

@@ -25,61 +25,33 @@ void dt_exchange_star_sum(dt_exchange *x, dt_span tensor)
     dt_fold_run(&x->fold, &dt_fold_f32, x->operand, &sum, tensor.count, x->scratch, 1);
 }
 
-/* x->state: requests, as many as any phase has: of partial sums, or one of each rank */
-static dt_status p2p_open(dt_exchange *x)
+static dt_status p2p_tensor(dt_exchange *x, dt_span tensor)
 {
-    const int most = DT_MAX(x->fold.operands, x->comm->world);
-    MPI_Request *r = NULL;
-
-    DT_TRY(dt_calloc(&r, (size_t)most, sizeof *r, "the exchange"));
-    for (int i = 0; i < most; i++)
-        r[i] = MPI_REQUEST_NULL; /* as a message of nothing leaves it */
-    x->state = r;
-    return DT_OK;
-}
-
-static dt_status p2p_hub(dt_exchange *x, dt_span tensor)
-{
-    MPI_Request *request = x->state;
-    const int world = x->comm->world;
+    const bool hub = x->comm->rank == 0;
+    const int first = hub ? 1 : x->comm->rank, end = hub ? x->comm->world : first + 1;
+    float *sum = x->sum + tensor.first;
+    MPI_Request *r = x->request;
     int n = 0;
 
-    for (int r = 1; r < world; r++)
-        for (int part = 0; part < dt_exchange_partials(x, r); part++, n++)
-            DT_TRY(dt_exchange_receive(x, x->extra + (size_t)n * tensor.count, tensor.count,
-                                       DT_LEAF_PLAIN, r, part, &request[n]));
-    DT_TRY(dt_comm_wait(x->comm, request, n));
-    dt_exchange_star_sum(x, tensor);
-    for (int r = 1; r < world; r++)
-        DT_TRY(dt_exchange_send(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, r, 0,
-                                &request[r - 1]));
-    return dt_comm_wait(x->comm, request, world - 1);
-}
-
-static dt_status p2p_spoke(dt_exchange *x, dt_span tensor)
-{
-    MPI_Request *request = x->state;
-
-    for (int part = 0; part < x->partials; part++)
-        DT_TRY(dt_exchange_send(x, dt_exchange_slot(x, part) + tensor.first, tensor.count,
-                                DT_LEAF_PLAIN, 0, part, &request[part]));
-    DT_TRY(dt_comm_wait(x->comm, request, x->partials));
-    DT_TRY(dt_exchange_receive(x, x->sum + tensor.first, tensor.count, DT_LEAF_PLAIN, 0, 0,
-                               &request[0]));
-    return dt_comm_wait(x->comm, request, 1);
-}
-
-static dt_status p2p_finish(dt_exchange *x)
-{
-    for (size_t i = 0; i < x->tensors; i++)
-        DT_TRY(x->comm->rank == 0 ? p2p_hub(x, x->tensor[i]) : p2p_spoke(x, x->tensor[i]));
-    return DT_OK;
+    for (int of = first; of < end; of++)
+        for (int part = 0; part < dt_exchange_partials(x, of); part++, n++) {
+            float *partial = hub ? x->extra + (size_t)n * tensor.count
+                                 : dt_exchange_slot(x, part) + tensor.first;
+            DT_TRY(dt_exchange_message(x, !hub, partial, tensor.count, DT_LEAF_PLAIN, hub ? of : 0,
+                                       part, &r[n]));
+        }
+    DT_TRY(dt_comm_wait(x->comm, r, n));
+    if (hub)
+        dt_exchange_star_sum(x, tensor);
+    for (int of = first; of < end; of++)
+        DT_TRY(dt_exchange_message(x, hub, sum, tensor.count, DT_LEAF_PLAIN, hub ? of : 0, 0,
+                                   &r[of - first]));
+    return dt_comm_wait(x->comm, r, end - first);
 }
 
 const dt_exchange_row dt_exchange_row_p2p = {
     .name = "p2p",
     .exact = true,
     .extra = dt_exchange_star_extra,
-    .open = p2p_open,
-    .finish = p2p_finish,
+    .tensor = p2p_tensor,
 };

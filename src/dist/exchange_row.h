@@ -12,10 +12,10 @@
 typedef struct dt_exchange_row {
     const char *name;
     bool exact; /* it adds in the order of the tree */
-    /* Whether the ranks of a node work in one another's memory; true only if they can share it
-     * and all nodes have the same number of ranks. NULL: no. */
-    bool (*shares)(const dt_exchange *x);
-    bool only_shared; /* it declines if they cannot */
+    /* Where the ranks of a node work in one another's memory: never; on one node, and it declines
+     * where there are more; on several nodes that have the same number of ranks. */
+    enum { DT_SHARES_NEVER, DT_SHARES_NODE, DT_SHARES_NODES } shares;
+    bool beside; /* the sum is made in memory beside the slots, which takes `floats` more */
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
     size_t (*extra)(const dt_exchange *x, int rank);
     dt_status (*open)(dt_exchange *x); /* takes memory and does not communicate. Optional */
@@ -25,7 +25,8 @@ typedef struct dt_exchange_row {
      * again and again, for all buckets in turn, and must not wait. Optional: a started bucket is
      * complete. */
     dt_status (*advance)(dt_exchange *x, size_t b, bool *done);
-    dt_status (*finish)(dt_exchange *x); /* after all are complete; it may wait. Optional */
+    /* For each tensor in turn, after all buckets are complete; it may wait. Optional. */
+    dt_status (*tensor)(dt_exchange *x, dt_span tensor);
     /* Releases what the state holds. Messages may still be under way; a collective among them
      * cannot be cancelled. Optional. */
     void (*close)(dt_exchange *x);
@@ -76,7 +77,7 @@ struct dt_exchange {
      * shares (all nodes then have the same number of ranks), else one rank. */
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
-    int team, team_first;   /* this rank's, and its first rank */
+    int team_first;         /* the first rank of this rank's */
     dt_node_mem *lines;     /* owned; like `line` NULL if nothing is shared */
     dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] the slots of each; owned */
@@ -93,9 +94,10 @@ struct dt_exchange {
     float *memory;       /* [slots][floats], residuals, then the row's extra; borrowed */
     float *residual;     /* [own shards][floats] what compression left; NULL: it leaves nothing */
     float *extra;        /* [row->extra()] inside memory */
-    float *sum;          /* [floats] inside memory: slot 0, unless a row without teams changes it */
+    float *sum;          /* [floats] inside memory: slot 0, or what a row has beside it */
     dt_operand *operand; /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
     void **result;       /* [shards + 1], owned */
+    MPI_Request *request; /* for buckets, or for a tensor's partial sums, or for ranks; owned */
     float *scratch;      /* for each thread, deep enough for any of the folds; owned */
     int threads;
     dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
@@ -130,8 +132,6 @@ static inline float *dt_exchange_team_partial(const dt_exchange *x, int r, int p
     return x->base[r] + (size_t)part * x->floats;
 }
 
-/* Add a span of all own partial sums into slot 0, left to right: what the inexact rows send. */
-void dt_exchange_fold_partials(dt_exchange *x, dt_span span);
 /* x->operand = the partial sums of the team's ranks, which are f's operands, from float `at` on. */
 void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
 /* The rank's slice of a bucket: 1/team_ranks of it, cut at multiples of 16 floats. It owns these
@@ -149,18 +149,15 @@ void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 /* Whether all ranks of the team are as far; what they wrote before is then visible. */
 bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
-/* MPI_Isend and MPI_Irecv on x->mpi, with statistics. A count of 0 sends no message.
+/* dt_comm_message on x->mpi, with statistics.
  *   form  of the numbers in data */
-dt_status dt_exchange_send(dt_exchange *x, const void *data, size_t count, dt_leaf form, int to,
-                           int tag, MPI_Request *r) DT_MUST_CHECK;
-dt_status dt_exchange_receive(dt_exchange *x, void *data, size_t count, dt_leaf form, int from,
-                              int tag, MPI_Request *r) DT_MUST_CHECK;
+dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
+                              dt_leaf form, int other, int tag, MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
-/* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is the row's
- * extra memory: in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
+/* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is beside them:
+ * in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
  * as much. MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span
  * each way. */
 dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r) DT_MUST_CHECK;
-size_t dt_exchange_allreduce_extra(const dt_exchange *x, int rank);
 #endif

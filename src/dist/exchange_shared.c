@@ -7,11 +7,6 @@
  * all ranks have it, so a rank that is early does its share while it would wait. */
 #include "exchange_row.h"
 
-static bool shared_shares(const dt_exchange *x)
-{
-    return x->comm->nodes == 1;
-}
-
 static dt_status shared_start(dt_exchange *x, size_t b)
 {
     dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
@@ -35,8 +30,7 @@ static dt_status shared_advance(dt_exchange *x, size_t b, bool *done)
 const dt_exchange_row dt_exchange_row_shared = {
     .name = "shared",
     .exact = true,
-    .shares = shared_shares,
-    .only_shared = true,
+    .shares = DT_SHARES_NODE,
     .start = shared_start,
     .advance = shared_advance,
 };

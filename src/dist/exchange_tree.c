@@ -47,16 +47,6 @@ typedef struct tree_state {
     size_t requests;
 } tree_state;
 
-static bool tree_shares(const dt_exchange *x)
-{
-    const dt_comm *c = x->comm;
-
-    for (int n = 0; n < c->nodes; n++)
-        if (c->own->node_start[n + 1] - c->own->node_start[n] != c->world / c->nodes)
-            return false;
-    return c->nodes > 1 && c->nodes < c->world;
-}
-
 /* ---- Levels ---------------------------------------------------------------------- */
 
 static int tree_levels(const dt_exchange *x)
@@ -253,8 +243,8 @@ static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
     for (int from = 0; from < k->members; from++)
         for (int j = 0; j < tree_held(k, from) && from != k->me; j++) {
             const dt_leaf form = tree_form_of(x, k, from, j);
-            DT_TRY(dt_exchange_receive(x, received, k->mine.count, form, tree_peer(k, from), k->tag,
-                                       r++));
+            DT_TRY(dt_exchange_message(x, false, received, k->mine.count, form, tree_peer(k, from),
+                                       k->tag, r++));
             received += tree_room(form, k->mine);
         }
     return DT_OK;
@@ -276,7 +266,8 @@ static dt_status tree_send_parts(dt_exchange *x, tree_pass *k)
                 part = packed;
                 packed += tree_room(form, piece);
             }
-            DT_TRY(dt_exchange_send(x, part, piece.count, form, tree_peer(k, to), k->tag, r++));
+            DT_TRY(dt_exchange_message(x, true, part, piece.count, form, tree_peer(k, to), k->tag,
+                                       r++));
         }
     }
     k->going = true;
@@ -327,8 +318,8 @@ static dt_status tree_return_sums(dt_exchange *x, tree_pass *k)
     if (form != DT_LEAF_PLAIN)
         dt_leaf_pack(form, k->sums, x->sum + k->mine.first, k->mine.count);
     for (int step = 1; step < k->members; step++)
-        DT_TRY(dt_exchange_send(x, tree_sums(x, k, 0), k->mine.count, form,
-                                tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
+        DT_TRY(dt_exchange_message(x, true, tree_sums(x, k, 0), k->mine.count, form,
+                                   tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
     k->returned = true;
     return DT_OK;
 }
@@ -339,7 +330,7 @@ static dt_status tree_receive_sums(dt_exchange *x, tree_pass *k)
 
     for (int step = 1; step < k->members; step++) {
         const int from = tree_after(k, step);
-        DT_TRY(dt_exchange_receive(x, tree_sums(x, k, step), tree_piece(k, from).count,
+        DT_TRY(dt_exchange_message(x, false, tree_sums(x, k, step), tree_piece(k, from).count,
                                    tree_form_sum(x), tree_peer(k, from), k->tag + 1, r++));
     }
     return DT_OK;
@@ -445,7 +436,7 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
 const dt_exchange_row dt_exchange_row_tree = {
     .name = "tree",
     .exact = true,
-    .shares = tree_shares,
+    .shares = DT_SHARES_NODES,
     .extra = tree_extra,
     .open = tree_open,
     .start = tree_start,

@@ -91,8 +91,6 @@ enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 K
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch, int threads);
 
-/* left[i] += right[i] */
-void dt_add_f32(float *left, const float *right, size_t count);
 /* x + residual becomes -1, 0 or 1 thresholds, in x as that number; residual = what is left. What is
  * no finite number becomes NaN. */
 void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads);

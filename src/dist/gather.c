@@ -21,13 +21,10 @@ dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes)
 /* This rank's x to another one, or that one's. */
 static dt_status pass(const dt_comm *c, dt_comm_clock *x, int other, bool send)
 {
-    MPI_Request request;
+    MPI_Request r;
 
-    if (send)
-        DT_MPI(MPI_Isend(x, sizeof *x, MPI_BYTE, other, DT_TAG_CLOCK, c->own->all, &request));
-    else
-        DT_MPI(MPI_Irecv(x, sizeof *x, MPI_BYTE, other, DT_TAG_CLOCK, c->own->all, &request));
-    return dt_comm_wait(c, &request, 1);
+    DT_TRY(dt_comm_message(c->own->all, send, x, sizeof *x, MPI_BYTE, other, DT_TAG_CLOCK, &r));
+    return dt_comm_wait(c, &r, 1);
 }
 
 /* Rank r reads its clock between two times of rank 0: in their middle, give or take half of what

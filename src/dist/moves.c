@@ -7,12 +7,6 @@
 
 #include <stdlib.h>
 
-typedef struct move_message { /* of one key, to or from one other rank */
-    int key, other;
-    bool sends;
-    size_t first, count; /* of the sorted rectangles */
-} move_message;
-
 typedef struct move_key {
     size_t copy, copies;      /* rectangles inside this rank */
     size_t request, requests; /* messages */
@@ -78,8 +72,8 @@ static int by_message(const void *pa, const void *pb)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* A type of all the message's rectangles, at absolute addresses. */
-static dt_status message_type(const dt_moves *m, const move_message *x, MPI_Datatype *whole)
+/* A type of all rectangles of a message that this rank sends or receives, at absolute addresses. */
+static dt_status message_type(const dt_rect *r, size_t count, bool sends, MPI_Datatype *whole)
 {
     MPI_Datatype *part = NULL;
     MPI_Aint *at = NULL;
@@ -87,13 +81,12 @@ static dt_status message_type(const dt_moves *m, const move_message *x, MPI_Data
     dt_status st;
 
     *whole = MPI_DATATYPE_NULL;
-    DT_GO(st, dt_calloc(&part, x->count, sizeof(MPI_Datatype), "moves"), out);
-    DT_GO(st, dt_calloc(&at, x->count, sizeof *at, "moves"), out);
-    DT_GO(st, dt_calloc(&each, x->count, sizeof *each, "moves"), out);
-    for (size_t i = 0; i < x->count; i++) {
-        const dt_rect *r = &m->rect[x->first + i];
-        const size_t stride = x->sends ? r->from_stride : r->to_stride;
-        void *address = x->sends ? (void *)(uintptr_t)r->source : r->target;
+    DT_GO(st, dt_calloc(&part, count, sizeof(MPI_Datatype), "moves"), out);
+    DT_GO(st, dt_calloc(&at, count, sizeof *at, "moves"), out);
+    DT_GO(st, dt_calloc(&each, count, sizeof *each, "moves"), out);
+    for (size_t i = 0; i < count; i++, r++) {
+        const size_t stride = sends ? r->from_stride : r->to_stride;
+        void *address = sends ? (void *)(uintptr_t)r->source : r->target;
         DT_GO(st, dt_comm_count(r->rows, &rows), out);
         DT_GO(st, dt_comm_count(r->bytes, &bytes), out);
         MPI_Get_address(address, &at[i]);
@@ -113,20 +106,22 @@ out:
     return st;
 }
 
-static dt_status message_open(dt_moves *m, const move_message *x)
+/* The message of rectangles [count], which have one key and one other rank. */
+static dt_status message_open(dt_moves *m, const dt_rect *r, size_t count)
 {
     enum { TAGS = 32768 }; /* that any MPI has; messages of a key are started in one order */
+    const bool sends = r->from == m->comm->rank;
     MPI_Request *request = &m->request[m->requests];
     MPI_Datatype type;
 
-    DT_TRY(message_type(m, x, &type));
+    DT_TRY(message_type(r, count, sends, &type));
     const int code =
-        x->sends ? MPI_Send_init(MPI_BOTTOM, 1, type, x->other, x->key % TAGS, m->mpi, request)
-                 : MPI_Recv_init(MPI_BOTTOM, 1, type, x->other, x->key % TAGS, m->mpi, request);
+        sends ? MPI_Send_init(MPI_BOTTOM, 1, type, r->to, r->key % TAGS, m->mpi, request)
+              : MPI_Recv_init(MPI_BOTTOM, 1, type, r->from, r->key % TAGS, m->mpi, request);
     MPI_Type_free(&type);
     if (code != MPI_SUCCESS)
         return dt_comm_error(code, "MPI_Send_init, MPI_Recv_init");
-    m->key[x->key].requests++;
+    m->key[r->key].requests++;
     m->requests++;
     return DT_OK;
 }
@@ -156,11 +151,7 @@ static dt_status moves_open(dt_moves *m)
         if (key->requests == 0)
             key->request = m->requests;
         key->bytes += r->from == rank ? bytes : 0;
-        DT_TRY(message_open(m, &(move_message){.key = r->key,
-                                               .other = r->from == rank ? r->to : r->from,
-                                               .sends = r->from == rank,
-                                               .first = first,
-                                               .count = end - first}));
+        DT_TRY(message_open(m, r, end - first));
     }
     return DT_OK;
 }

@@ -49,11 +49,6 @@ REAL(fp64, double)
 const dt_fold_type dt_fold_f32 = {sizeof(float), fp32_sum},
                    dt_fold_f64 = {sizeof(double), fp64_sum};
 
-void dt_add_f32(float *left, const float *right, size_t count)
-{
-    fp32_sum(left, left, right, count);
-}
-
 /* ---- Rounding ---------------------------------------------------------------------- */
 
 /* 0.5 has the last place of fp16's smallest numbers, so adding it rounds to them. */

@@ -40,32 +40,19 @@ static dt_status post_grow(dt_post *p)
     return DT_OK;
 }
 
-/* `to` NULL: it is sent. */
-static dt_status post(dt_post *p, int lane, const void *from, void *to, size_t bytes, int peer)
+dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes, int other)
 {
-    for (size_t at = 0; at < bytes; at += POST_MOST) {
-        const int n = (int)DT_MIN(bytes - at, (size_t)POST_MOST), tag = DT_TAG_LANES + lane;
+    for (size_t done = 0; done < bytes; done += POST_MOST) {
+        const size_t n = DT_MIN(bytes - done, (size_t)POST_MOST);
         if (p->count == p->room)
             DT_TRY(post_grow(p));
-        MPI_Request *r = &p->message[p->count].request;
-        if (to)
-            DT_MPI(MPI_Irecv((char *)to + at, n, MPI_BYTE, peer, tag, p->comm->own->all, r));
-        else
-            DT_MPI(
-                MPI_Isend((const char *)from + at, n, MPI_BYTE, peer, tag, p->comm->own->all, r));
-        p->message[p->count++].bytes = to ? n : -1;
+        struct message *m = &p->message[p->count];
+        DT_TRY(dt_comm_message(p->comm->own->all, sends, (const char *)at + done, n, MPI_BYTE,
+                               other, DT_TAG_LANES + lane, &m->request));
+        m->bytes = sends ? -1 : (int)n;
+        p->count++;
     }
     return DT_OK;
-}
-
-dt_status dt_post_send(dt_post *p, int lane, const void *at, size_t bytes, int to)
-{
-    return post(p, lane, at, NULL, bytes, to);
-}
-
-dt_status dt_post_receive(dt_post *p, int lane, void *at, size_t bytes, int from)
-{
-    return post(p, lane, NULL, at, bytes, from);
 }
 
 /* MPI says of a message that is too long only that it is. */

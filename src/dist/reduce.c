@@ -1,10 +1,10 @@
 /* reduce.c - the summation tree for small values: losses, counts, moments of batch normalisation.
  *
- * A rank folds the leaves of one group of shards after the other, by a counter. A group that
- * lies on one rank is then complete; of the others (at most the rank's first and last) all
- * ranks gather the partial values, and each completes those it needs. Where many ranks have one
- * group, neighbours gather theirs and make larger ones, which ranks with the same place among their
- * neighbours gather: some sqrt(ranks) values come to a rank, and not all. */
+ * A rank folds the leaves of one group of shards after the other, by a counter. The ranks that
+ * have shards of a group then pass their partial values to each other, and each completes the sum.
+ * Where many ranks have one group there are two levels: neighbours make larger values of theirs,
+ * which ranks with the same place among their neighbours pass on: some sqrt(ranks) values come to a
+ * rank, and not all. */
 #include "comm.h"
 #include "fold.h"
 
@@ -13,112 +13,97 @@
 
 enum { REDUCE_LINE = 64 }; /* slots begin at cache lines */
 
-typedef struct reduce_group { /* one that this rank has shards of */
-    int end;                  /* its last own shard + 1 */
-    bool spans;               /* other ranks have shards of it, too */
-    int gathered;             /* spans: where its first operand is after gathering */
-    dt_fold fold;             /* over the partial values of all ranks */
-    void *result;
-} reduce_group;
+/* Members pass on what they have: member i is the rank of group i that has this rank's place. */
+typedef struct reduce_level {
+    dt_groups groups;
+    dt_fold fold; /* over the values of all members */
+    char *values; /* [fold.operands] in its order; owned */
+    int me;       /* this rank's member */
+    int end;      /* the last own shard + 1 */
+} reduce_level;
 
 struct dt_reduce {
     dt_comm *comm; /* borrowed */
     const dt_fold_type *type;
     size_t count, most, stride; /* elements now and at most; bytes between slots */
     int shards, group;
+    bool meets, deep;     /* ranks pass values on; in two levels */
     int first, end, next; /* own shards; the next leaf */
     dt_counter counter;
-    reduce_group *groups;  /* [own], owned */
-    int own, at;           /* groups; that of the next leaf */
-    int operands;          /* gathered ones */
-    int most_slots, depth; /* of any own group */
-    char *slots;           /* [most_slots] for the counter, owned */
-    char *results;         /* [own], owned */
-    char *gathered;        /* [operands], owned; NULL when nothing is sent */
-    char *scratch;         /* for dt_fold_run, owned */
-    dt_operand *operand;   /* [shards], owned */
-    int *parts, *bytes,
-        *displace;          /* [world] gathered from each rank, for MPI; in one block, owned */
-    int neighbours;         /* ranks; all of them: there are no levels, and no more members */
-    dt_fold within, across; /* over the values of the neighbours; of all groups of these */
-    char *larger;           /* [across.operands], owned */
-    MPI_Request *request;   /* [2 * ranks of a level], owned */
+    reduce_level *level;  /* [levels] two, or one of each own group, owned */
+    int levels, at;       /* at: that of the next leaf */
+    int most_slots;       /* of any own group */
+    size_t passed;        /* values that this rank passes on */
+    char *slots;          /* [most_slots] for the counter, owned */
+    char *results;        /* [own groups], owned */
+    char *scratch;        /* for dt_fold_run, owned */
+    dt_operand *operand;  /* [shards], owned */
+    MPI_Request *request; /* [4 * world]: a rank shares at most two groups with others; owned */
 };
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-/* Groups are counted in ascending order, and so are the gathered operands, rank by rank. */
-static dt_status plan_group(dt_reduce *t, int first)
+static int held(const reduce_level *k, int member)
 {
-    const int end = DT_MIN(first + t->group, t->shards), world = t->comm->world;
-    const bool all = t->group == t->shards; /* a rank without shards wants the sum, too */
-    int owners = 0;
-    reduce_group g = {.end = DT_MIN(end, t->end), .gathered = t->operands};
+    return k->fold.start[member + 1] - k->fold.start[member];
+}
 
-    DT_TRY(dt_fold_init(&g.fold, (dt_groups){t->shards, world, 0, 1, world},
-                        &(dt_subtree){(unsigned)first, (unsigned)(end - first)}, true));
-    for (int r = 0; r < world; r++)
-        owners += g.fold.start[r] < g.fold.start[r + 1];
-    g.spans = owners > 1 || (all && world > t->shards);
-    for (int r = 0; r < world && g.spans; r++)
-        t->parts[r] += g.fold.start[r + 1] - g.fold.start[r];
-    t->operands += g.spans ? g.fold.operands : 0;
-    if (!all && (t->first == t->end || first >= t->end || end <= t->first)) {
-        dt_fold_release(&g.fold);
-        return DT_OK;
-    }
-    const int slots = dt_counter_slots(DT_MAX(first, t->first) - first, g.end - first);
+/* A level over the group of shards that begins with `first`. */
+static dt_status plan_level(dt_reduce *t, dt_groups groups, int first, bool whole)
+{
+    const int end = DT_MIN(first + t->group, t->shards), own_end = DT_MIN(end, t->end);
+    const int slots = dt_counter_slots(DT_MAX(first, t->first) - first, own_end - first);
+    const bool all = t->group == t->shards && t->meets;
+    reduce_level *k = &t->level[t->levels++];
+
+    *k = (reduce_level){
+        .groups = groups, .me = (t->comm->rank - groups.first) / groups.step, .end = own_end};
+    DT_TRY(dt_fold_init(&k->fold, groups, &(dt_subtree){(unsigned)first, (unsigned)(end - first)},
+                        whole));
+    if (groups.step == 1 && (all || k->fold.operands > held(k, k->me)))
+        t->passed += (size_t)held(k, k->me);
     t->most_slots = DT_MAX(t->most_slots, slots);
-    t->depth = DT_MAX(t->depth, g.fold.depth);
-    t->groups[t->own++] = g;
-    return DT_OK;
+    return dt_calloc(&k->values, (size_t)k->fold.operands, t->stride, "sums over shards");
 }
 
-static dt_status plan_groups(dt_reduce *t)
-{
-    const size_t world = (size_t)t->comm->world, own = (size_t)(t->end - t->first);
-
-    DT_TRY(dt_calloc(&t->groups, own, sizeof *t->groups, "sums over shards"));
-    DT_TRY(dt_calloc(&t->parts, 3 * world, sizeof *t->parts, "sums over shards"));
-    t->bytes = t->parts + world;
-    t->displace = t->bytes + world;
-    for (int first = 0; first < t->shards; first += t->group)
-        DT_TRY(plan_group(t, first));
-    return DT_OK;
-}
-
+/* A rank without shards wants the sum of all, too. */
 static dt_status plan_levels(dt_reduce *t)
 {
-    const int world = t->comm->world, each = t->neighbours, rank = t->comm->rank;
-    const size_t most = (size_t)DT_MAX(each, world / each);
+    const int world = t->comm->world, rank = t->comm->rank, shards = t->shards;
+    const int each = t->group < shards ? world : dt_fold_group(world, t->comm->own->few);
 
-    DT_TRY(dt_fold_init(&t->within, (dt_groups){t->shards, world, rank / each * each, 1, each},
-                        NULL, false));
-    DT_TRY(
-        dt_fold_init(&t->across, (dt_groups){t->shards, world, 0, each, world / each}, NULL, true));
-    t->depth = DT_MAX(t->depth, t->within.depth);
-    DT_TRY(dt_calloc(&t->request, 2 * most, sizeof *t->request, "sums over shards"));
-    return dt_calloc(&t->larger, (size_t)t->across.operands, t->stride, "sums over shards");
+    t->meets = t->group == shards && world > 1;
+    for (int r = 0, first, end; r < world && !t->meets; r++) {
+        dt_shards_of(shards, world, r, &first, &end);
+        t->meets = first < end && first % t->group != 0;
+    }
+    t->deep = each < world;
+    DT_TRY(dt_calloc(&t->level, (size_t)(t->end - t->first) + 2, sizeof *t->level,
+                     "sums over shards"));
+    if (t->deep) {
+        const dt_groups within = {shards, world, rank / each * each, 1, each};
+        DT_TRY(plan_level(t, within, 0, false));
+        return plan_level(t, (dt_groups){shards, world, 0, each, world / each}, 0, true);
+    }
+    const int end = t->first < t->end ? t->end : t->group == shards;
+    for (int first = t->first / t->group * t->group; first < end; first += t->group)
+        DT_TRY(plan_level(t, (dt_groups){shards, world, 0, 1, world}, first, true));
+    return DT_OK;
 }
 
 static dt_status reduce_memory(dt_reduce *t)
 {
     const char *what = "sums over shards";
-    int total = 0; /* also bounds every displacement */
+    int depth = 0;
 
-    DT_TRY(plan_groups(t));
+    DT_TRY(plan_levels(t));
+    for (int i = 0; i < t->levels; i++)
+        depth = DT_MAX(depth, t->level[i].fold.depth);
+    DT_TRY(dt_calloc(&t->request, 4 * (size_t)t->comm->world, sizeof *t->request, what));
     DT_TRY(dt_calloc(&t->operand, (size_t)t->shards, sizeof *t->operand, what));
-    DT_TRY(dt_calloc(&t->scratch, (size_t)t->depth, DT_FOLD_BYTES, what));
+    DT_TRY(dt_calloc(&t->scratch, (size_t)depth, DT_FOLD_BYTES, what));
     DT_TRY(dt_calloc(&t->slots, (size_t)t->most_slots, t->stride, what));
-    DT_TRY(dt_calloc(&t->results, (size_t)t->own, t->stride, what));
-    if (t->operands == 0)
-        return DT_OK;
-    if (t->neighbours < t->comm->world) {
-        DT_TRY(plan_levels(t));
-        return dt_calloc(&t->gathered, (size_t)t->within.operands, t->stride, what);
-    }
-    DT_TRY(dt_comm_count((size_t)t->operands * t->stride, &total));
-    return dt_calloc(&t->gathered, (size_t)t->operands, t->stride, what);
+    return dt_calloc(&t->results, (size_t)t->levels, t->stride, what);
 }
 
 dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
@@ -128,53 +113,46 @@ dt_status dt_reduce_create(dt_reduce **t, dt_comm *c, int shards, size_t count,
     DT_TRY(dt_calloc(t, 1, sizeof **t, "sums over shards"));
     **t = (dt_reduce){.comm = c,
                       .type = type,
+                      .count = count,
                       .most = count,
                       .stride = dt_align(count * type->bytes, REDUCE_LINE),
                       .shards = shards,
                       .group = DT_MIN(group, shards)};
-    (*t)->neighbours = group < shards ? c->world : dt_fold_group(c->world, c->own->few);
     dt_shards_of(shards, c->world, c->rank, &(*t)->first, &(*t)->end);
     (*t)->next = (*t)->first;
-    DT_TRY(reduce_memory(*t));
-    dt_reduce_resize(*t, count);
-    return DT_OK;
+    return reduce_memory(*t);
 }
 
 void dt_reduce_destroy(dt_reduce *t)
 {
     if (!t)
         return;
-    for (int i = 0; i < t->own; i++)
-        dt_fold_release(&t->groups[i].fold);
-    dt_fold_release(&t->within);
-    dt_fold_release(&t->across);
-    free(t->larger);
+    for (int i = 0; i < t->levels; i++) {
+        dt_fold_release(&t->level[i].fold);
+        free(t->level[i].values);
+    }
+    free(t->level);
     free(t->request);
-    free(t->groups);
     free(t->slots);
     free(t->results);
-    free(t->gathered);
     free(t->scratch);
     free(t->operand);
-    free(t->parts);
     free(t);
 }
 
 void dt_reduce_resize(dt_reduce *t, size_t count)
 {
-    int at = 0;
-
     assert(count <= t->most && t->next == t->first);
     t->count = count;
     t->stride = dt_align(count * t->type->bytes, REDUCE_LINE);
-    for (int r = 0; r < t->comm->world && !t->larger; r++) {
-        t->bytes[r] = t->parts[r] * (int)t->stride;
-        t->displace[r] = at;
-        at += t->bytes[r];
-    }
 }
 
 /* ---- A round --------------------------------------------------------------------- */
+
+static char *value_of(const dt_reduce *t, const reduce_level *k, int member)
+{
+    return k->values + (size_t)k->fold.start[member] * t->stride;
+}
 
 void *dt_reduce_leaf(dt_reduce *t)
 {
@@ -182,113 +160,84 @@ void *dt_reduce_leaf(dt_reduce *t)
     return t->slots + (size_t)t->counter.depth * t->stride;
 }
 
-static void fold_level(dt_reduce *t, const dt_fold *f, const char *values, void *const *result)
-{
-    for (int i = 0; i < f->operands; i++)
-        t->operand[i] = (dt_operand){.at = values + (size_t)i * t->stride};
-    dt_fold_run(f, t->type, t->operand, result, t->count, t->scratch, 1);
-}
-
-/* The tree over a group's partial values, from its first operand on. */
-static void group_complete(dt_reduce *t, reduce_group *g, const char *operand)
-{
-    g->result = t->results + (g - t->groups) * (ptrdiff_t)t->stride;
-    fold_level(t, &g->fold, operand, &g->result);
-}
-
-/* Complete on this rank, or to be gathered. */
-static void group_end(dt_reduce *t, reduce_group *g)
-{
-    if (g->spans) {
-        const int rank = t->comm->rank, operand = t->larger ? t->within.start[rank % t->neighbours]
-                                                            : g->gathered + g->fold.start[rank];
-        memcpy(t->gathered + (size_t)operand * t->stride, t->slots,
-               (size_t)t->counter.depth * t->stride);
-    } else {
-        group_complete(t, g, t->slots);
-    }
-    t->counter.depth = 0;
-    t->at++;
-}
-
 void dt_reduce_push(dt_reduce *t)
 {
-    reduce_group *g = &t->groups[t->at];
+    const reduce_level *k = &t->level[t->at];
     const int leaf = t->next++ % t->group; /* groups begin at multiples of it */
     char *top = t->slots + (size_t)t->counter.depth * t->stride;
 
     for (int merges = dt_counter_push(&t->counter, (dt_subtree){(unsigned)leaf, 1}); merges > 0;
          merges--, top -= t->stride)
         t->type->add(top - t->stride, top - t->stride, top, t->count);
-    if (t->next == g->end)
-        group_end(t, g);
+    if (t->next < k->end)
+        return;
+    memcpy(value_of(t, k, k->me), t->slots, (size_t)t->counter.depth * t->stride);
+    t->counter.depth = 0;
+    t->at++;
 }
 
-/* Values of members 0, 1, ... of a level, rank first + i * step each, to where they lie in turn;
- * those of member `me`, this rank, are there. */
-static dt_status gather_level(dt_reduce *t, const dt_fold *f, char *values, int members, int me,
-                              int first, int step)
+/* Begin to send own values to the other members that have some, or want the sum of all; and to
+ * receive theirs. */
+static dt_status level_pass(const dt_reduce *t, const reduce_level *k, MPI_Request **r)
 {
-    MPI_Comm all = t->comm->own->all;
-    int n = 0;
+    const bool all = t->group == t->shards;
+    const int step = k->groups.step, place = k->groups.first + t->comm->rank % step;
+    MPI_Comm on = t->comm->own->all;
 
-    for (int i = 1; i < members; i++) {
-        const int other = (me + i) % members, rank = first + other * step;
-        const int bytes = (int)t->stride, held = f->start[other + 1] - f->start[other];
-        DT_MPI(MPI_Irecv(values + (size_t)f->start[other] * t->stride, held * bytes, MPI_BYTE, rank,
-                         DT_TAG_REDUCE, all, &t->request[n++]));
-        DT_MPI(MPI_Isend(values + (size_t)f->start[me] * t->stride,
-                         (f->start[me + 1] - f->start[me]) * bytes, MPI_BYTE, rank, DT_TAG_REDUCE,
-                         all, &t->request[n++]));
+    for (int i = 1; i < k->groups.count; i++) {
+        const int other = (k->me + i) % k->groups.count, rank = place + other * step;
+        const size_t theirs = (size_t)held(k, other) * t->stride;
+        const size_t mine = all || theirs > 0 ? (size_t)held(k, k->me) * t->stride : 0;
+        DT_TRY(dt_comm_message(on, false, value_of(t, k, other), theirs, MPI_BYTE, rank,
+                               DT_TAG_REDUCE, *r));
+        *r += theirs > 0;
+        DT_TRY(dt_comm_message(on, true, value_of(t, k, k->me), mine, MPI_BYTE, rank, DT_TAG_REDUCE,
+                               *r));
+        *r += mine > 0;
     }
-    return dt_comm_wait(t->comm, t->request, n);
+    return DT_OK;
 }
 
-/* In two levels: the only group's value, on all ranks. */
-static dt_status reduce_levels(dt_reduce *t)
+/* Into the group's result, or into values for the next level. */
+static void level_complete(dt_reduce *t, const reduce_level *k)
 {
-    const int each = t->neighbours, rank = t->comm->rank, place = rank % each, group = rank / each;
-    void *larger[DT_COUNTER_DEPTH];
+    const bool passes_on = t->deep && k == t->level;
+    char *to = passes_on ? value_of(t, k + 1, k[1].me)
+                         : t->results + (t->deep ? 0 : (size_t)(k - t->level) * t->stride);
+    void *result[DT_COUNTER_DEPTH];
 
-    DT_TRY(gather_level(t, &t->within, t->gathered, each, place, group * each, 1));
-    for (int i = 0; i < t->within.roots; i++)
-        larger[i] = t->larger + (size_t)(t->across.start[group] + i) * t->stride;
-    fold_level(t, &t->within, t->gathered, larger);
-    DT_TRY(gather_level(t, &t->across, t->larger, t->comm->world / each, group, place, each));
-    t->groups[0].result = t->results;
-    fold_level(t, &t->across, t->larger, &t->groups[0].result);
-    return DT_OK;
+    for (int i = 0; i < k->fold.operands; i++)
+        t->operand[i] = (dt_operand){.at = k->values + (size_t)i * t->stride};
+    for (int i = 0; i < k->fold.roots; i++)
+        result[i] = to + (size_t)i * t->stride;
+    dt_fold_run(&k->fold, t->type, t->operand, result, t->count, t->scratch, 1);
 }
 
 dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 {
     const int64_t began = dt_place_clock();
-    MPI_Request request;
 
     if (t->next != t->end)
         return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first, t->end, t->next);
-    if (t->larger) {
-        DT_TRY(reduce_levels(t));
-    } else if (t->operands > 0) {
-        DT_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, t->gathered, t->bytes,
-                               t->displace, MPI_BYTE, t->comm->own->all, &request));
-        DT_TRY(dt_comm_wait(t->comm, &request, 1));
+    for (int from = 0, to; from < t->levels; from = to) { /* groups all at once */
+        MPI_Request *r = t->request;
+        to = t->deep ? from + 1 : t->levels;
+        for (int i = from; i < to; i++)
+            DT_TRY(level_pass(t, &t->level[i], &r));
+        DT_TRY(dt_comm_wait(t->comm, t->request, (int)(r - t->request)));
+        for (int i = from; i < to; i++)
+            level_complete(t, &t->level[i]);
     }
-    if (t->operands > 0)
-        dt_record(DT_LANE_WAIT, DT_IN_reduction, (size_t)t->parts[t->comm->rank] * t->stride,
-                  began);
-    for (int i = 0; i < t->own && !t->larger; i++)
-        if (t->groups[i].spans)
-            group_complete(t, &t->groups[i],
-                           t->gathered + (size_t)t->groups[i].gathered * t->stride);
+    if (t->meets)
+        dt_record(DT_LANE_WAIT, DT_IN_reduction, t->passed * t->stride, began);
     t->at = 0;
     t->next = t->first;
-    *result = t->own > 0 ? t->groups[0].result : NULL;
+    *result = t->levels > 0 ? t->results : NULL;
     return DT_OK;
 }
 
 const void *dt_reduce_result(const dt_reduce *t, int shard)
 {
     assert(shard >= t->first && shard < t->end);
-    return t->groups[shard / t->group - t->first / t->group].result;
+    return t->results + (size_t)(shard / t->group - t->first / t->group) * t->stride;
 }

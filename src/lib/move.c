@@ -67,11 +67,9 @@ static dt_status parts_move(const parts *p, dtd_group *g)
         if (r == rank && has_all && bytes > 0)
             memmove(p->outwards ? p->mine : at, p->outwards ? at : p->mine, bytes);
         if (r != rank && has_all)
-            DT_TRY(p->outwards ? dt_post_send(g->post, DTD_LANE_PARTS, at, bytes, r)
-                               : dt_post_receive(g->post, DTD_LANE_PARTS, at, bytes, r));
+            DT_TRY(dt_post_message(g->post, DTD_LANE_PARTS, p->outwards, at, bytes, r));
         if (r != rank && other_has_all)
-            DT_TRY(p->outwards ? dt_post_receive(g->post, DTD_LANE_PARTS, p->mine, own, r)
-                               : dt_post_send(g->post, DTD_LANE_PARTS, p->mine, own, r));
+            DT_TRY(dt_post_message(g->post, DTD_LANE_PARTS, !p->outwards, p->mine, own, r));
         at += has_all ? bytes : 0;
     }
     return dt_post_wait(g->post);
@@ -128,9 +126,8 @@ static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd
     return DT_OK;
 }
 
-/* `to` NULL: it is sent. */
-static int message(dtd_call call, dtd_request **r, const void *from, void *to, size_t count,
-                   dtd_type type, int peer, dtd_group *g)
+static int message(dtd_call call, dtd_request **r, const void *x, size_t count, dtd_type type,
+                   int peer, dtd_group *g)
 {
     const size_t bytes = count * dtd_size_of(type);
     dt_post *post = NULL;
@@ -138,11 +135,10 @@ static int message(dtd_call call, dtd_request **r, const void *from, void *to, s
     DTD_TRY(dtd_enter(call, &g));
     if (r)
         *r = NULL;
-    DTD_TRY(message_check(r, call == DTD_IN_isend ? from : to, count, type, peer, g));
+    DTD_TRY(message_check(r, x, count, type, peer, g));
     DTD_TRY(dt_post_create(&post, g->comm));
-    const dt_status st = call == DTD_IN_isend
-                             ? dt_post_send(post, DTD_LANE_USER, from, bytes, peer)
-                             : dt_post_receive(post, DTD_LANE_USER, to, bytes, peer);
+    const dt_status st =
+        dt_post_message(post, DTD_LANE_USER, call == DTD_IN_isend, x, bytes, peer);
     if (st == DT_OK)
         *r = (dtd_request *)post;
     else
@@ -152,12 +148,12 @@ static int message(dtd_call call, dtd_request **r, const void *from, void *to, s
 
 int dtd_isend(dtd_request **r, const void *x, size_t count, dtd_type type, int to, dtd_group *g)
 {
-    return message(DTD_IN_isend, r, x, NULL, count, type, to, g);
+    return message(DTD_IN_isend, r, x, count, type, to, g);
 }
 
 int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from, dtd_group *g)
 {
-    return message(DTD_IN_irecv, r, NULL, x, count, type, from, g);
+    return message(DTD_IN_irecv, r, x, count, type, from, g);
 }
 
 int dtd_wait(dtd_request *r)

@@ -225,8 +225,11 @@ static dt_status compare_ranks(const int *ranks, int count, const char *name, dt
         used += (size_t)snprintf(mine->text + used, sizeof mine->text - used, " %d", ranks[i]);
     for (int i = 0; i < count; i++)
         if (is_other(ranks, i)) {
-            DT_GO(st, dt_post_receive(post, DTD_LANE_GROUP, &said[i], sizeof *said, ranks[i]), out);
-            DT_GO(st, dt_post_send(post, DTD_LANE_GROUP, mine, sizeof *mine, ranks[i]), out);
+            DT_GO(st,
+                  dt_post_message(post, DTD_LANE_GROUP, false, &said[i], sizeof *said, ranks[i]),
+                  out);
+            DT_GO(st, dt_post_message(post, DTD_LANE_GROUP, true, mine, sizeof *mine, ranks[i]),
+                  out);
         }
     DT_GO(st, dt_post_wait(post), out);
     st = local;

@@ -55,9 +55,10 @@ static dt_status exchange_messages(dt_comm *c, dt_post *post, char *room, int co
 
     for (int i = 0; i < count; i++) {
         if (both || c->rank == 0)
-            DT_TRY(dt_post_receive(post, 0, room + (size_t)i * bytes, bytes, other));
+            DT_TRY(dt_post_message(post, 0, false, room + (size_t)i * bytes, bytes, other));
         if (both || c->rank != 0)
-            DT_TRY(dt_post_send(post, 0, room + (size_t)(count + i) * bytes, bytes, other));
+            DT_TRY(
+                dt_post_message(post, 0, true, room + (size_t)(count + i) * bytes, bytes, other));
     }
     DT_TRY(dt_post_wait(post));
     *seconds = (dt_seconds() - began) / count;

@@ -69,7 +69,7 @@ static int fold_rank(int shards, int world, int rank, float (*slot)[COUNT])
         leaf(shard, slot[top]);
         for (int merges = dt_counter_push(&k, (dt_subtree){(unsigned)shard, 1}); merges > 0;
              merges--, top--)
-            dt_add_f32(slot[top - 1], slot[top], COUNT);
+            dt_fold_f32.add(slot[top - 1], slot[top - 1], slot[top], COUNT);
         assert_int_equal(k.depth, top + 1);
     }
     return k.depth;
