@@ -9,6 +9,21 @@ done
 for f in quickstart runtests scripts/get-cifar10 proofs/asan scripts/fresh-machine scripts/foreign-machine packaging/deb .ci/run; do
     [ -x "$f" ] || { echo "$f is not executable"; bad=1; }
 done
+# Folders, packages, rows and commands that were promised by name stay where they are.
+for f in src/model src/data src/dist src/train configs tests; do
+    compgen -G "$f/*" >/dev/null || { echo "the folder $f is missing"; bad=1; }
+done
+while read -r f line; do
+    grep -qE -- "$line" "$f" || { echo "$f has no line with: $line"; bad=1; }
+done <<'END'
+scripts/setup.sh ^build +libstb-dev
+scripts/setup.sh ^build +libopenblas-dev
+scripts/setup.sh ^build +libdnnl-dev
+scripts/setup.sh ^openmpi .*libopenmpi-dev
+src/dist/dist.h X\(allreduce\)
+src/model/model.h X\(resnet50\) X\(vgg11\)
+README.md mpirun -np 8 \./dtrain --data cifar-10-batches-bin
+END
 lines=$(wc -l <README.md)
 if [ "$lines" -gt 150 ]; then echo "README.md: $lines lines, at most 150"; bad=1; fi
 words=$(wc -w <README.md)

@@ -59,5 +59,8 @@ finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
 finds front_door README.md "words, at most 1100" "$(yes word | head -n 1100 | tr '\n' ' ')"
 finds front_door README.md "not eleven" '`src/model/net.c`'
 finds front_door $plan "lines, at most 3000" "$(yes '/**/' | head -n 3000)"
+rm "$dir/copy/data/README.md"
+finds front_door src/data/data.h "data/README.md is missing" ""
+cp "$dir/good/data/README.md" "$dir/copy/data/"
 finds front_door src/dist/dist.h "no file for exchange" '#define DT_EXCHANGE_LIST(X) X(nothing)'
 exit $bad
