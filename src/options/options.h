@@ -191,7 +191,7 @@ typedef enum dt_option_scope {
     DT_COUNT(X, replay_every, HOW, RARE, 0, 0, 1e9, "Checks", "K",                                 \
         "every K steps, run a shard again on another rank and compare (0: never)")                 \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
-        "end the run when a rank stands still for so long, and name it after 10 s, or a thirtieth of that if it is less (0: never)") \
+        "end the run when a rank stands still for so long, and name it after 10 s, or a thirtieth of that if it is less (0: do neither)") \
     DT_CHOICE(X, tta, COMMAND, COMMANDS(" eval"), "none", " none flip", "Other commands", "HOW",     \
         "also the accuracy by each image and its mirror image together")                           \
     DT_FLAG(X, confusion, COMMAND, COMMANDS(" eval"), false, "Other commands",                     \
