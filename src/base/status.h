@@ -4,7 +4,7 @@
 #define DT_STATUS_H
 
 /* One row per status: name, exit code of the process, what the user reads.
- * The codes follow sysexits; 1, 110, 124-165 and 205 belong to mpirun, timeout, env. */
+ * 64 to 75 and 78 are codes of sysexits; 1, 110, 124-165 and 205 belong to mpirun, timeout, env. */
 #define DT_STATUS_LIST(X)                                                                          \
     X(OK, 0, "success")                                                                            \
     X(DECLINED, 70, "not applicable here, ask the next one")                                       \

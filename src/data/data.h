@@ -36,8 +36,8 @@ dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
  * images; 0: none. DT_CONFIG: there are not more. DT_NOMEM. */
 dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
 /* Likewise, for a network of images of side x side: those of a folder are kept at height x width;
- * height 0: at the first one's size divided by how many times it has `side` both ways; pictures at
- * side x side. */
+ * height 0: at the first image's size, divided by the largest whole number that leaves at least
+ * side x side. Pictures are kept at side x side. */
 void dt_source_fit(dt_source *s, int side, int height, int width);
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);

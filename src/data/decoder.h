@@ -71,9 +71,9 @@ size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
 bool dt_image_named(const char *name);
 /* The size of a picture whose structure is good. DT_NOINPUT, DT_IO; DT_FORMAT with the reason. */
 dt_status dt_image_size(const char *path, dt_picture *p) DT_MUST_CHECK;
-/* The one way of a picture into memory: to [height][width][3], if it has those at least twice on
- * each side averaged in blocks, then resized; *resized counts those of another size. Errors as
- * dt_image_size and dt_decoder_run. */
+/* The one way of a picture into memory: to [height][width][3]. One that is at least twice as large
+ * on both sides is first averaged in blocks; then it is resized. *resized counts pictures of
+ * another size. Errors as dt_image_size and dt_decoder_run. */
 dt_status dt_image_read(dt_decoder *d, const char *path, int width, int height, uint8_t *to,
                         int64_t *resized) DT_MUST_CHECK;
 

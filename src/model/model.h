@@ -5,8 +5,8 @@
  * weights, gradients and momentum are float32, convolution weights [kh][kw][ci][co] (co fastest).
  * They lie in *backward order*: offset 0 is the parameter whose gradient is finished first, so "the
  * first n floats are final" says all that an exchange needs to know. All memory comes from the
- * caller; after dt_exec_create nothing is allocated. Everything is Local: the engine knows no
- * ranks.
+ * caller; after dt_exec_create nothing is allocated. No function communicates: data of other
+ * ranks come and go by the caller's functions.
  *
  * Bits: results depend on the batch and the recipe, never on `threads`. */
 #ifndef DT_MODEL_H
@@ -23,7 +23,7 @@ typedef struct dt_net_spec {
     const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
     int image_size;      /* 0: the network's own */
     int classes;
-    int width_divisor; /* 1; 16 divides all channel counts for tests */
+    int width_divisor; /* of all channel counts: 1; tests take 16 */
 } dt_net_spec;
 
 typedef struct dt_net dt_net; /* immutable once created; its members are below */

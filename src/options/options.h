@@ -317,8 +317,8 @@ typedef struct dt_option_gone {
 /* NULL: there was none of this name, which may begin with "no-". Local. */
 const dt_option_gone *dt_option_gone_find(const char *name);
 
-/* Check options against each other and resolve batch, accum, global_batch and shards to the last
- * two, which a run reads; the others become auto, so that saved options give the same bits on any
+/* Check options against each other. global_batch and shards are set from these two, batch and
+ * accum; batch and accum become auto, so that saved options give the same bits on any
  * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
  * no batch at all; ranks that are no multiple of tensor_parallel; a parallel mode that does not fit

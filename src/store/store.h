@@ -1,5 +1,5 @@
 /* store.h - run folders and checkpoints; the public header of src/store.
- * Everything is Local; rank 0 alone writes. */
+ * Everything is Local; rank 0 alone writes, except the portions of --save-shards. */
 #ifndef DT_STORE_H
 #define DT_STORE_H
 #include "format/format.h"

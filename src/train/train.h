@@ -17,7 +17,8 @@ void dt_signals_started(void);
 
 /* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
 
-/* Train: the run folder gets options.yaml, metrics.jsonl and model.safetensors. */
+/* Train: the run folder gets options.yaml, metrics.jsonl, progress, checkpoints and
+ * model.safetensors. */
 dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Evaluate o->model on the test images; print loss and accuracy, and what --tta and --confusion ask
  * for, on rank 0. */
