@@ -177,6 +177,10 @@ static dt_status plan_show(const preview *s, const dt_options *o)
 {
     const bool cuts = s->o.strategy[0] != '\0';
 
+    if (s->o.searches)
+        return dt_fail(DT_CONFIG,
+                       "--strategy auto measures steps, which plan does not: the head of a "
+                       "training with --dry-run says what is cut");
     if (cuts && s->ranks == 1)
         return dt_fail(DT_CONFIG,
                        "--strategy %s: give --ranks N, too, or --tensor-parallel M: on one rank "

@@ -37,12 +37,19 @@ static dt_status main_call(dt_comm *c, const dt_settings *s)
  * nodes; rank 0's variable counts. Agreed. */
 static dt_status main_split(dt_comm *c)
 {
-    const char *text = getenv("DT_SPLIT_NODES");
-    int64_t nodes = text ? strtol(text, NULL, 10) : 1;
+    const char *text = c->rank == 0 ? getenv("DT_SPLIT_NODES") : NULL, *end = "";
+    int64_t nodes = 1;
+    dt_status st = DT_OK;
 
+    if (text && *text && (!dt_whole_parse(text, &end, &nodes) || *end || nodes < 1 || nodes > 1024))
+        st = dt_fail(DT_CONFIG, "DT_SPLIT_NODES=%s: give a number of nodes, 1 to 1024", text);
+    DT_TRY(dt_comm_agree(c, st));
     DT_TRY(dt_comm_bcast(c, &nodes, sizeof nodes, 0));
-    return nodes == 1 ? DT_OK
-                      : dt_comm_agree(c, dt_comm_split_nodes(c, (int)DT_MIN(nodes, INT_MAX)));
+    if (nodes == 1)
+        return DT_OK;
+    st = dt_comm_split_nodes(c, (int)nodes);
+    return dt_comm_agree(c,
+                         st == DT_OK ? st : dt_fail_place(st, "DT_SPLIT_NODES=%d: ", (int)nodes));
 }
 
 /* Settings that all ranks share, then the command. Collective. */
@@ -68,7 +75,8 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
     if (settings.command->computes && settings.command != &dt_command_bench)
         DT_GO(st, dt_comm_agree(c, dt_engine_use(settings.options.engine)), out);
-    DT_GO(st, main_split(c), out);
+    if (settings.command->computes && c->world > 1)
+        DT_GO(st, main_split(c), out);
     DT_GO(st, main_call(c, &settings), out);
     st = main_output(c);
 out:

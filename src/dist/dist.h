@@ -113,9 +113,11 @@ typedef struct dt_comm_clock {
 dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of) DT_MUST_CHECK;
 
 /* What DT_LANE_WAIT of the record (base.h) has: all ranks the same ones, in the same order. The
- * rank that was in one for the shortest time came last: the others waited for it. */
+ * rank that was in one for the shortest time came last: the others waited for it; but in
+ * `statistics` only those that have shards of the same groups wait for each other. */
 #define DT_COLLECTIVE_LIST(X)                                                                      \
-    X(barrier) X(broadcast) X(agreement) X(gather) X(reduction) X(gradients) X(weights)
+    X(barrier)                                                                                     \
+    X(broadcast) X(agreement) X(gather) X(reduction) X(statistics) X(gradients) X(weights)
 #define X(name) DT_IN_##name,
 enum { DT_COLLECTIVE_LIST(X) DT_COLLECTIVES };
 #undef X

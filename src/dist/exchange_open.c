@@ -142,8 +142,10 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->residual = x->compress->whole ? dt_exchange_slot(x, x->slots) : NULL;
     x->extra = dt_exchange_slot(x, exchange_slabs_of(x, x->comm->rank, true));
-    if (x->row->beside && x->comm->world > 1)
+    if (x->row->beside && x->comm->world > 1) {
         x->sum = x->extra;
+        x->extra += x->floats;
+    }
     for (size_t b = 0; b < x->buckets && x->shares; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)

@@ -15,7 +15,8 @@ typedef struct dt_exchange_row {
     /* Where the ranks of a node work in one another's memory: never; on one node, and it declines
      * where there are more; on several nodes that have the same number of ranks. */
     enum { DT_SHARES_NEVER, DT_SHARES_NODE, DT_SHARES_NODES } shares;
-    bool beside; /* the sum is made in memory beside the slots, which takes `floats` more */
+    /* The sum is made in memory beside the slots, which takes `floats` more. Not with `shares`. */
+    bool beside;
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
     size_t (*extra)(const dt_exchange *x, int rank);
     dt_status (*open)(dt_exchange *x); /* takes memory and does not communicate. Optional */
@@ -88,17 +89,17 @@ struct dt_exchange {
     dt_fold within, across; /* over the partial sums of the group's teams; of all groups */
     dt_fold inner;          /* makes the team's partial sums of those of its ranks */
 
-    dt_fold fold;        /* over the partial sums of all ranks */
-    int partials;        /* partial sums of this rank, in its first slots */
-    int slots;           /* slabs in which they are folded */
-    float *memory;       /* [slots][floats], residuals, then the row's extra; borrowed */
-    float *residual;     /* [own shards][floats] what compression left; NULL: it leaves nothing */
-    float *extra;        /* [row->extra()] inside memory */
-    float *sum;          /* [floats] inside memory: slot 0, or what a row has beside it */
-    dt_operand *operand; /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
-    void **result;       /* [shards + 1], owned */
+    dt_fold fold;         /* over the partial sums of all ranks */
+    int partials;         /* partial sums of this rank, in its first slots */
+    int slots;            /* slabs in which they are folded */
+    float *memory;        /* [slots][floats], residuals, then the row's extra; borrowed */
+    float *residual;      /* [own shards][floats] what compression left; NULL: it leaves nothing */
+    float *extra;         /* [row->extra()] inside memory */
+    float *sum;           /* [floats] inside memory: slot 0, or what a row has beside it */
+    dt_operand *operand;  /* [shards + 1] for calls of dt_fold_run, like the next two; owned */
+    void **result;        /* [shards + 1], owned */
     MPI_Request *request; /* for buckets, or for a tensor's partial sums, or for ranks; owned */
-    float *scratch;      /* for each thread, deep enough for any of the folds; owned */
+    float *scratch;       /* for each thread, deep enough for any of the folds; owned */
     int threads;
     dt_span *owned; /* [spans], owned; what this rank's optimizer updates */
     size_t spans;

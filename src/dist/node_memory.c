@@ -23,8 +23,8 @@ static dt_status node_failed(const dt_node_mem *m, const char *step, int error)
 {
     return dt_fail(DT_NOMEM,
                    "%.1f MB of memory cannot be shared by a node's ranks (%s: %s); raise its limit "
-                   "of memory, start them in one container, or set DT_SPLIT_NODES=N, which treats "
-                   "the N ranks of a node as nodes of their own",
+                   "of memory, start them in one container, or (dtrain alone) set "
+                   "DT_SPLIT_NODES=N, which treats the N ranks of a node as N nodes",
                    (double)m->bytes * 1e-6, step, strerror(error));
 }
 

@@ -154,6 +154,12 @@ static char *value_of(const dt_reduce *t, const reduce_level *k, int member)
     return k->values + (size_t)k->fold.start[member] * t->stride;
 }
 
+/* Of own group i, whatever the count is: it is lent until the next leaf. */
+static char *result_of(const dt_reduce *t, int i)
+{
+    return t->results + (size_t)i * dt_align(t->most * t->type->bytes, REDUCE_LINE);
+}
+
 void *dt_reduce_leaf(dt_reduce *t)
 {
     assert(t->next < t->end);
@@ -202,8 +208,8 @@ static dt_status level_pass(const dt_reduce *t, const reduce_level *k, MPI_Reque
 static void level_complete(dt_reduce *t, const reduce_level *k)
 {
     const bool passes_on = t->deep && k == t->level;
-    char *to = passes_on ? value_of(t, k + 1, k[1].me)
-                         : t->results + (t->deep ? 0 : (size_t)(k - t->level) * t->stride);
+    char *to =
+        passes_on ? value_of(t, k + 1, k[1].me) : result_of(t, t->deep ? 0 : (int)(k - t->level));
     void *result[DT_COUNTER_DEPTH];
 
     for (int i = 0; i < k->fold.operands; i++)
@@ -229,7 +235,8 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
             level_complete(t, &t->level[i]);
     }
     if (t->meets)
-        dt_record(DT_LANE_WAIT, DT_IN_reduction, t->passed * t->stride, began);
+        dt_record(DT_LANE_WAIT, t->group < t->shards ? DT_IN_statistics : DT_IN_reduction,
+                  t->passed * t->stride, began);
     t->at = 0;
     t->next = t->first;
     *result = t->levels > 0 ? t->results : NULL;
@@ -239,5 +246,5 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 const void *dt_reduce_result(const dt_reduce *t, int shard)
 {
     assert(shard >= t->first && shard < t->end);
-    return t->results + (size_t)(shard / t->group - t->first / t->group) * t->stride;
+    return result_of(t, shard / t->group - t->first / t->group);
 }

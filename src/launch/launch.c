@@ -158,12 +158,11 @@ static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
         const bool whole = at[n] == '\n' || at + n == text + length; /* no zero byte in it */
         at[n] = '\0';
         const char *name = at + strspn(at, " \t"), *slots = strstr(at, " slots=");
-        slots = slots ? slots : strstr(at, "\tslots="); /* not those of max-slots= */
+        slots = slots ? slots : strstr(at, "\tslots=");              /* not those of max-slots= */
         const size_t letters = strcspn(name, adds ? " \t:" : " \t"); /* Hydra's own way: a:2 */
         const char *after = slots ? slots + 7 : name[letters] == ':' ? name + letters + 1 : NULL;
         int64_t count = 1;
-        if (n >= LINE || !whole || *name == '-' || *at == '\xef' ||
-            strchr(at, '\r') ||
+        if (n >= LINE || !whole || *name == '-' || *at == '\xef' || strchr(at, '\r') ||
             (after &&
              (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
             st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=1..%d, no CR/BOM",
@@ -277,7 +276,8 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
                put(line, bytes, w->by->file, w->by->file ? w->hostfile : NULL) &&
                put(line, bytes, "-np", ranks ? np : NULL);
     for (char **v = environ; w->by->export && *v; v++)
-        if (strncmp(*v, "DTRAIN_", 7) == 0 || strncmp(*v, "OMP_NUM_THREADS=", 16) == 0)
+        if (strncmp(*v, "DTRAIN_", 7) == 0 || strncmp(*v, "OMP_NUM_THREADS=", 16) == 0 ||
+            strncmp(*v, "DT_SPLIT_NODES=", 15) == 0)
             all = all && put(line, bytes, w->by->export, *v);
     all = all && put(line, bytes, NULL, w->program ? w->program : program);
     for (char **word = w->rest; *word; word++)

@@ -31,15 +31,31 @@ static dt_status config_key(const dt_events *e, const dt_layer *layer, size_t *o
     return DT_OK;
 }
 
+/* A run of an older version has the number of a word apart, and behind it. */
+static dt_status config_join(dt_events *e, dt_layer *layer, const char *option, const char *number)
+{
+    dt_layer_value *v = &layer->value[dt_option_find(option) - dt_option_table];
+    char *text = NULL;
+
+    if (!v->text || !dt_words_have(DT_WORDS_WITH_NUMBER, v->text))
+        return DT_OK;
+    if (asprintf(&text, "%s:%s", v->text, number) < 0)
+        return dt_fail(DT_NOMEM, "%s: no memory to read it", e->path);
+    free(v->owned);
+    v->text = v->owned = text;
+    return DT_OK;
+}
+
 /* The event is its key. What cannot have made a difference is left out. */
-static dt_status config_gone(dt_events *e, const dt_layer *layer, const dt_option_gone *gone)
+static dt_status config_gone(dt_events *e, dt_layer *layer, const dt_option_gone *gone)
 {
     const yaml_mark_t mark = e->event.start_mark;
 
     DT_TRY(dt_events_next(e));
     const char *text = dt_events_text(e);
-    if (text &&
-        (strcmp(text, gone->value) == 0 || (layer->kind == DT_LAYER_SAVED && !gone->decides)))
+    if (text && layer->kind == DT_LAYER_SAVED)
+        return gone->joins ? config_join(e, layer, gone->joins, text) : DT_OK;
+    if (text && strcmp(text, gone->value) == 0)
         return DT_OK;
     return dt_events_fail(e, mark, "'%s' is gone: %s", gone->name, gone->instead);
 }

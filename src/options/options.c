@@ -44,26 +44,26 @@ const dt_option_row *dt_option_find(const char *name)
 
 /* clang-format off */
 static const dt_option_gone gone[] = {
-    {"account", "false", false, "bench always prints where a step's time goes"},
-    {"broadcast", "false", false, "leave it out, all ranks begin with the same weights, and a resumed run with those of its checkpoint"},
-    {"csv", "false", false, "runs --json prints the same for programs"},
-    {"engine_check", "true", false, "leave it out, an engine's products are always checked"},
-    {"grad_threshold", "0.001", true, "write --grad-compress 2bit:T, such as 2bit:0.001"},
-    {"log_every", "10", false, "leave it out, a line comes every 10 s; metrics.jsonl in the run's folder has every step"},
-    {"logdir", "tensorboard", false, "write tensorboard --out DIR"},
-    {"lr_batch", "256", true, "write --lr-scale linear:N or sqrt:N, such as linear:256"},
-    {"lr_from", "0.0001", false, "lr-find begins with a 100000th of --lr-to"},
-    {"model", "", false, "eval takes the model as its argument: dtrain eval MODEL; --init FILE begins a training with it; --net names the network"},
-    {"network", "here", false, "write bench --predict N,N@NET, such as 8,64@10gbit; --net names the network to train"},
-    {"parallel", "by_strategy", false, "write --strategy auto, or the layers to cut: --strategy all=out, or @FILE; where only images are divided, leave it out"},
-    {"raw_input", "false", false, "write --to onnx-raw"},
-    {"script", "", false, "write plot --out FILE.gp"},
-    {"split_nodes", "1", false, "set the environment's variable DT_SPLIT_NODES=N"},
-    {"stall_warn", "10", false, "leave it out, --stall-abort SECONDS names a rank after 10 s, or a thirtieth of SECONDS if that is less"},
-    {"strategy_out", "", false, "options.yaml in the run's folder has the strategy, a line for --strategy"},
-    {"trace_steps", "1:20", false, "write --trace FILE.json@A:B, such as trace.json@1:20"},
-    {"verbose", "false", false, "--print-config prints all options, and options.yaml in the run's folder has them"},
-    {"warmup_steps", "3", false, "leave it out, bench always takes 3 steps before those it measures"},
+    {"account", "false", NULL, "bench always prints where a step's time goes"},
+    {"broadcast", "false", NULL, "leave it out, all ranks begin with the same weights, and a resumed run with those of its checkpoint"},
+    {"csv", "false", NULL, "runs --json prints the same for programs"},
+    {"engine_check", "true", NULL, "leave it out, an engine's products are always checked"},
+    {"grad_threshold", "0.001", "grad_compress", "write --grad-compress 2bit:T, such as 2bit:0.001"},
+    {"log_every", "10", NULL, "leave it out, a line comes every 10 s; metrics.jsonl in the run's folder has every step"},
+    {"logdir", "tensorboard", NULL, "write tensorboard --out DIR"},
+    {"lr_batch", "256", "lr_scale", "write --lr-scale linear:N or sqrt:N, such as linear:256"},
+    {"lr_from", "0.0001", NULL, "lr-find begins with a 100000th of --lr-to"},
+    {"model", "", NULL, "eval takes the model as its argument: dtrain eval MODEL; --init FILE begins a training with it; --net names the network"},
+    {"network", "here", NULL, "write bench --predict N,N@NET, such as 8,64@10gbit; --net names the network to train"},
+    {"parallel", "by_strategy", NULL, "write --strategy auto, or the layers to cut: --strategy all=out, or @FILE; where only images are divided, leave it out"},
+    {"raw_input", "false", NULL, "write --to onnx-raw"},
+    {"script", "", NULL, "write plot --out FILE.gp"},
+    {"split_nodes", "1", NULL, "set the environment's variable DT_SPLIT_NODES=N"},
+    {"stall_warn", "10", NULL, "leave it out, --stall-abort SECONDS names a rank after 10 s, or a thirtieth of SECONDS if that is less"},
+    {"strategy_out", "", NULL, "options.yaml in the run's folder has the strategy, a line for --strategy"},
+    {"trace_steps", "1:20", NULL, "write --trace FILE.json@A:B, such as trace.json@1:20"},
+    {"verbose", "false", NULL, "--print-config prints all options, and options.yaml in the run's folder has them"},
+    {"warmup_steps", "3", NULL, "leave it out, bench always takes 3 steps before those it measures"},
 };
 /* clang-format on */
 
@@ -233,6 +233,11 @@ static dt_status take_mode(dt_options *o, int world)
                        "--strategy %s cuts no layers, but '%.100s' behind it says which to cut: "
                        "leave one of them out",
                        mode, words);
+    if (dt_words_have(DT_MODES, mode) && *words == '@')
+        return dt_fail(DT_CONFIG,
+                       "--strategy %s: a file has its mode inside: write 'parallel_mode: %s' into "
+                       "it, and give --strategy %.100s",
+                       o->strategy, mode, words);
     o->searches = o->searches || dt_words_have(DT_MODES_SEARCH, mode);
     if (dt_words_have(DT_MODES, mode))
         o->strategy = words;

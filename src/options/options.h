@@ -308,10 +308,12 @@ const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unkn
  * fewest edits (Levenshtein), if they are few. NULL: there is none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
 
+/* Words of lr_scale and grad_compress that may have a number behind them: WORD:NUMBER. */
+#define DT_WORDS_WITH_NUMBER " linear sqrt 2bit"
 /* An option of older versions. */
 typedef struct dt_option_gone {
     const char *name, *value; /* "_" for "-"; its default, as files have it */
-    bool decides;             /* the result's bits: an older run cannot go on without it */
+    const char *joins;        /* the option whose word takes an older run's value; NULL: none */
     const char *instead;      /* a sentence */
 } dt_option_gone;
 /* NULL: there was none of this name, which may begin with "no-". Local. */
@@ -364,8 +366,9 @@ void dt_layer_release(dt_layer *l);
 dt_status dt_layer_apply(const dt_layer *l, dt_options *o) DT_MUST_CHECK;
 
 /* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
- * after an error. An option that is gone may be there with its default, and in a run's file
- * (DT_LAYER_SAVED), if it decides no bit, with any value. DT_CONFIG names file, line and column. */
+ * after an error. An option that is gone may be there with its default; in a run's file
+ * (DT_LAYER_SAVED) with any value, which its `joins` takes. DT_CONFIG names file, line and
+ * column. */
 dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,

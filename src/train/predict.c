@@ -122,6 +122,7 @@ static dt_status predict(dt_comm *c, const dt_options *o, const char *const *ope
     own.data = "pictures";
     own.holdout = 0;
     own.confusion = false;
+    own.tta = "none";
     DT_TRY(dt_run_open_test(&r, c, &own, &meta, pictures));
     r.answer = answer;
     dt_status st = dt_run_load(&r, model, true);

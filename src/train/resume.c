@@ -35,10 +35,26 @@ static bool note_difference(const char *name, const char *then, const char *now,
     return true;
 }
 
+/* A word with its number, which older checkpoints have apart; c: that checkpoint, NULL: there is
+ * none, and the number is the usual one. */
+static const char *with_number(const char *name, const char *text, const dt_checkpoint *c,
+                               char buf[DT_OPTION_CHARS])
+{
+    const bool scale = strcmp(name, "lr_scale") == 0;
+    const char *number = c ? dt_checkpoint_text(c, scale ? "lr_batch" : "grad_threshold") : NULL;
+
+    if ((!scale && strcmp(name, "grad_compress") != 0) ||
+        !dt_words_have(DT_WORDS_WITH_NUMBER, text))
+        return text;
+    snprintf(buf, DT_OPTION_CHARS, "%.40s:%.60s", text, number ? number : scale ? "256" : "0.001");
+    return buf;
+}
+
 /* Those that change the run, or the others; whether there are any. */
 static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matters)
 {
     char now[DT_OPTION_CHARS], was[DT_OPTION_CHARS], data[DT_DIGEST_CHARS];
+    char a[DT_OPTION_CHARS], b[DT_OPTION_CHARS];
     dt_options defaults;
     bool any = false;
 
@@ -51,7 +67,8 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
         if (!then) /* it was saved before there was this option */
             then = dt_shown(dt_option_text(row, &defaults, now, sizeof now), was);
         dt_option_text(row, &r->o, now, sizeof now);
-        any |= note_difference(row->name, then, now, matters);
+        any |= note_difference(row->name, with_number(row->name, then, c, a),
+                               with_number(row->name, now, NULL, b), matters);
     }
     if (!matters)
         return any;

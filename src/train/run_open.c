@@ -62,8 +62,8 @@ static dt_status check_data_memory(dt_run *r)
     r->node_free = available; /* before the run takes any of it */
     if (available > 0 && bytes > available)
         return dt_fail(DT_NOMEM,
-                       "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are "
-                       "available; take fewer images, as with --subset",
+                       "the data set '%s' needs %.1f MiB in memory, but %.1f MiB are available; "
+                       "take fewer images (to train: --subset N)",
                        r->o.data, (double)bytes / 1048576.0, (double)available / 1048576.0);
     return DT_OK;
 }

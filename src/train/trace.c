@@ -55,7 +55,7 @@ static void put_event(FILE *f, const dt_trace *t, int rank, int lane, const dt_e
             NS(e->began + t->of[rank].ahead), NS(e->ended - e->began));
     if (rows[lane].size)
         fprintf(f, ",\"args\":{\"%s\":%" PRIu64, rows[lane].size, e->size);
-    if (lane == DT_LANE_WAIT)
+    if (lane == DT_LANE_WAIT && e->what != DT_IN_statistics)
         fprintf(f, ",\"for\":%d", whom);
     fputs(rows[lane].size ? "}}" : "}", f);
 }

@@ -24,10 +24,10 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 39400 src src
+    most 39450 src src
     most 4000 src/store src/store
     most 2850 "src/launch and src/watch" src/launch src/watch
-    most 31630 tests tests
+    most 31660 tests tests
 fi
 total=$(cat $(find src -name '*.[ch]') | wc -l)
 for folder in src/*/ src/model/kernels/; do # the kernels are counted by themselves

@@ -177,6 +177,20 @@ static void own_groups_send_nothing(void **state)
     }
 }
 
+/* Groups that lie on two ranks need no third: here only the first two ranks complete theirs. */
+static void other_groups_are_not_awaited(void **state)
+{
+    (void)state;
+    const tree_case t = {&types[1], comm->world, 0, 3};
+    dt_reduce *tree = NULL;
+
+    assert_ok(dt_reduce_create(&tree, comm, t.shards, t.count, &dt_fold_f64, 2));
+    if (comm->rank < 2)
+        run_case(&t, tree, 2, want_room);
+    assert_ok(dt_comm_barrier(comm));
+    dt_reduce_destroy(tree);
+}
+
 /* The data above can tell orders apart: a sum from left to right has other bits. */
 static void order_matters(void **state)
 {
@@ -213,6 +227,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(groups_equal_the_definition),
         cmocka_unit_test(levels_equal_the_definition),
         cmocka_unit_test(own_groups_send_nothing),
+        cmocka_unit_test(other_groups_are_not_awaited),
         cmocka_unit_test(misuse_is_refused),
     };
     ranks_open(argc, argv);
