@@ -7,7 +7,9 @@ unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 unset "${!OMPI_MCA_@}" "${!PRTE_MCA_@}" "${!OMPI_ALLOW_@}" # it says all that mpirun has to know
 ranks=1
 set -m # else a background process of a script ignores INT
-run=("${tiny[@]}" --epochs 1000 --max-steps 120 --save-every 0)
+steps=120 # they last until a signal comes
+[ -z "${ASAN_OPTIONS:-}" ] || steps=20
+run=("${tiny[@]}" --epochs 1000 --max-steps $steps --save-every 0)
 begin() { # FOLDER ARGS...: on two ranks; $job
     "$DTRAIN_BIN" --np 2 "${run[@]}" "${@:2}" --out "$1" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
     job=$!
