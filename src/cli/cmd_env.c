@@ -27,11 +27,11 @@ static json_t *env_object(dt_comm *c)
         "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
         isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
         "dtrain", dt_build(), "MPI", dt_comm_version(), "openblas", env_engine("openblas"),
-        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes", m.numa_nodes, "cores",
-        m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world, "nodes", c->nodes,
-        "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c), "pinned", home.text,
-        "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3", (double)m.l3_bytes / mib,
-        "memory", (double)m.memory_bytes / mib, "memory_available",
+        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes",
+        m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world,
+        "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c),
+        "pinned", home.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",
+        (double)m.l3_bytes / mib, "memory", (double)m.memory_bytes / mib, "memory_available",
         (double)dt_memory_available() / mib);
 }
 

@@ -28,9 +28,11 @@ static dt_status take_variable(dt_settings *s, const char *variable, const char 
     if (!equals || (size_t)(equals - bare) >= sizeof name)
         return DT_OK;
     memcpy(name, bare, (size_t)(equals - bare));
-    if (strcmp(name, "CONFIG") == 0)
+    if (strcmp(name, "CONFIG") == 0) {
         *config = equals + 1;
-    if (strcmp(name, "CONFIG") == 0 || dt_words_have(others, name))
+        return DT_OK;
+    }
+    if (dt_words_have(others, name))
         return DT_OK;
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);

@@ -10,14 +10,16 @@
 
 /* A handler has no printf: the lines are made here. */
 #define ROW(signal, name)                                                                          \
-    {signal, name,                                                                                 \
-     "dtrain: stopped by " #signal                                                                 \
-     " while the run was set up: nothing has changed; start it again\n"}
+    {                                                                                              \
+        signal, name,                                                                              \
+            "dtrain: stopped by " #signal                                                          \
+            " while the run was set up: nothing has changed; start it again\n"                     \
+    }
 static const struct {
     int number;
     const char *name, *set_up;
-} signal_table[] = {ROW(SIGUSR1, "SIGUSR1"),     ROW(SIGTERM, "SIGTERM"), ROW(SIGINT, "SIGINT"),
-                    ROW(SIGUSR2, "SIGUSR2"),     ROW(SIGXCPU, "SIGXCPU"), ROW(SIGHUP, "SIGHUP"),
+} signal_table[] = {ROW(SIGUSR1, "SIGUSR1"), ROW(SIGTERM, "SIGTERM"), ROW(SIGINT, "SIGINT"),
+                    ROW(SIGUSR2, "SIGUSR2"), ROW(SIGXCPU, "SIGXCPU"), ROW(SIGHUP, "SIGHUP"),
                     ROW(SIGALRM, "--stop-after")};
 enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
 

@@ -87,8 +87,9 @@ static dt_status write_page(const char *path, const dt_seen_run *r, const char *
 
     if (f)
         put_page(f, r, options, picture ? picture : "");
-    const dt_status st = f && fclose(f) == 0 ? dt_outfile_put(&DT_TARGET(path), text, bytes, NULL)
-                                             : dt_fail(DT_NOMEM, "no memory for the page");
+    const dt_status st = f && fclose(f) == 0
+                             ? dt_outfile_put(&DT_TARGET(path), text, bytes, NULL)
+                             : dt_fail(DT_NOMEM, "no memory for the page");
     json_decref(options);
     free(text);
     return st;

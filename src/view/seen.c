@@ -44,7 +44,7 @@ dt_status dt_json_lines(const char *path, void (*take)(void *context, json_t *j)
 /* Where the lines so far end. */
 typedef struct place {
     dt_seen_run *run;
-    json_t *end;                  /* the last record of that kind, or NULL; owned */
+    json_t *end; /* the last record of that kind, or NULL; owned */
     double step, images, began;   /* the first step's beginning: seconds since 1970 */
     double timed_images, seconds; /* of steps that have both */
     double best;                  /* accuracy, 0 to 1; NaN: none */
