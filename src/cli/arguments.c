@@ -25,25 +25,35 @@ static dt_status unknown(const char *name)
                    name, dt_argument_name(meant, spelled));
 }
 
+static dt_status unknown_command(const char *name)
+{
+    char names[512] = "";
+    const dt_command *c;
+
+    for (size_t i = 0, used = 0; (c = dt_command_at(i)) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, " %s", c->name);
+    return dt_fail(DT_USAGE, "unknown command '%s', want one of:%s", name, names);
+}
+
 /* An option that is no row of the table and selects a command; false: it is none of these. */
 static bool is_shortcut(dt_settings *s, const char *name, const char *value)
 {
     static const struct {
         const char *name;
-        const dt_command *command;
-    } shortcuts[] = {{"--help", &dt_command_help},
-                     {"-h", &dt_command_help},
-                     {"-V", &dt_command_version},
-                     {"--print-config", &dt_command_config},
-                     {"--print_config", &dt_command_config},
-                     {"--version", &dt_command_version}};
+        int command;
+    } shortcuts[] = {{"--help", DT_RUN_HELP},
+                     {"-h", DT_RUN_HELP},
+                     {"-V", DT_RUN_VERSION},
+                     {"--print-config", DT_RUN_CONFIG},
+                     {"--print_config", DT_RUN_CONFIG},
+                     {"--version", DT_RUN_VERSION}};
 
     for (size_t i = 0; i < DT_COUNT_OF(shortcuts); i++)
         if (strcmp(name, shortcuts[i].name) == 0) {
             if (!s->about)
                 s->about = s->command;
-            s->command = shortcuts[i].command;
-            s->help_all = value && s->command == &dt_command_help && strcmp(value, "all") == 0;
+            s->command = &dt_core_command[shortcuts[i].command];
+            s->help_all = value && shortcuts[i].command == DT_RUN_HELP && strcmp(value, "all") == 0;
             return true;
         }
     return false;
@@ -100,7 +110,7 @@ static dt_status take_operand(dt_settings *s, const char *word)
  * command. */
 static dt_status refuse_foreign(const dt_settings *s)
 {
-    const bool any = s->command == &dt_command_config || s->command->bare;
+    const bool any = s->command == &dt_core_command[DT_RUN_CONFIG] || s->command->bare;
 
     for (size_t i = 0; !any && i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
@@ -121,8 +131,7 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, const char **
     if (argc > 1 && argv[1][0] != '-') {
         s->command = dt_command_find(argv[at++]);
         if (!s->command)
-            return dt_fail(DT_USAGE, "unknown command '%s', want one of:" DT_COMMAND_LIST(DT_WORD),
-                           argv[1]);
+            return unknown_command(argv[1]);
     }
     DT_TRY(dt_calloc(&s->operand, (size_t)argc + 1, sizeof *s->operand, "the command line"));
     for (; at < argc; at++) {
@@ -141,11 +150,12 @@ dt_status dt_arguments_read(dt_settings *s, int argc, char **argv, const char **
 
 dt_status dt_arguments_check(int argc, char **argv, bool *alone)
 {
-    dt_settings s = {.command = &dt_command_train};
+    dt_settings s = {.command = &dt_core_command[DT_RUN_TRAIN]};
     const char *config = NULL;
     const dt_status st = dt_arguments_read(&s, argc, argv, &config);
 
-    *alone = st == DT_OK && (s.command->lead || s.command->bare || s.command == &dt_command_config);
+    *alone = st == DT_OK && (s.command->lead || s.command->bare ||
+                             s.command == &dt_core_command[DT_RUN_CONFIG]);
     dt_settings_release(&s);
     return st;
 }

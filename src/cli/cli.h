@@ -1,4 +1,5 @@
-/* cli.h - the front end: settings from all places, and commands; private to src/cli.
+/* cli.h - the front end: settings from all places, and commands; the public header of src/cli, for
+ * extras, which add commands.
  *
  * Options start from the table's defaults. Four places replace these, later ones win: what was
  * saved with a run that is resumed, a configuration file (--config or DTRAIN_CONFIG), the
@@ -9,73 +10,7 @@
 #include "store/store.h"
 #include "train/train.h"
 
-struct json_t;
-
 /* ---- Commands -------------------------------------------------------------------- */
-
-/* The commands, in the order of --help: X(identifier, name, help, members of its dt_command).
- * The mean of one model is that model: convert is average. */
-/* clang-format off */
-#define DT_NETWORK_OPTIONS \
-    " net variant stem image_size batch global_batch shards exchange strategy precision engine threads"
-#define DT_COMMAND_LIST(X) \
-    X(train, "train", "train a network (the default)", \
-      .call = dt_train, .computes = true) \
-    X(eval, "eval", "MODEL: loss and accuracy of a saved model on the test images", \
-      .call = dt_eval, .operands = "MODEL [OPTION...]", \
-      .options = " data holdout precision engine threads", .least = 1, .most = 1, .computes = true, \
-      .models = true) \
-    X(predict, "predict", "MODEL PICTURE...: the most likely classes of pictures", \
-      .run = run_predict, .operands = "MODEL PICTURE...", .options = " precision engine threads", \
-      .least = 2, .most = INT_MAX, .computes = true, .models = true) \
-    X(summary, "summary", "layers, parameters and work of the network, or of a MODEL's", \
-      .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
-      .most = 1, .looks = true, .models = true) \
-    X(plan, "plan", "compiled steps: kernels, bytes, offsets, shares of threads", \
-      .call = dt_plan_print, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS, \
-      .most = 1, .computes = true, .looks = true, .models = true) \
-    X(env, "env", "this machine: CPU, AMX, packages, cores, ranks, library versions", \
-      .call = dt_env) \
-    X(bench, "bench", "images per second of the training loop on synthetic data", \
-      .call = dt_bench, .options = DT_NETWORK_OPTIONS, .computes = true) \
-    X(lr_find, "lr-find", "which learning rate? losses while it grows from step to step", \
-      .call = dt_lr_find, .options = DT_NETWORK_OPTIONS " data lr_to max_steps", \
-      .computes = true) \
-    X(verify, "verify", "PATH: is a checkpoint, a run folder or a model file whole?", \
-      .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1) \
-    X(status, "status", "RUN: where each rank of a run is, or was when it ended", \
-      .lead = dt_status_show, .operands = "RUN", .least = 1, .most = 1) \
-    X(plot, "plot", "RUN...: curves of runs; of what bench --json wrote", \
-      .lead = dt_view_plot, .operands = "RUN...", .options = " out exchange engine", .least = 1, \
-      .most = INT_MAX) \
-    X(runs, "runs", "[DIR]: a row for each run; A B...: what differs between runs", \
-      .lead = dt_view_runs, .operands = "[DIR] | RUN...", .most = INT_MAX) \
-    X(report, "report", "RUN --out FILE.html: a run as one page", \
-      .lead = dt_view_report, .operands = "RUN --out FILE.html", .options = " out", .least = 1, \
-      .most = 1) \
-    X(average, "average", "A B... --out FILE: mean of the weights of models or checkpoints", \
-      .lead = dt_average, .operands = "A B... --out FILE", .options = " out names", .least = 1, \
-      .most = INT_MAX) \
-    X(convert, "convert", "A --out FILE: a model in another naming or format (.onnx, .ckpt)", \
-      .lead = dt_average, .operands = "A --out FILE [--names SCHEME] [--to FORMAT]", \
-      .options = " out names", .least = 1, .most = 1) \
-    X(merge, "merge", "CHECKPOINT|FILE... --out FILE: what --save-shards wrote as one file", \
-      .lead = dt_merge, .operands = "CHECKPOINT|FILE... --out FILE | --shards N --out DIR", \
-      .options = " out names shards", .least = 1, .most = INT_MAX) \
-    X(tensorboard, "tensorboard", "RUN...: records of runs as files that TensorBoard reads", \
-      .lead = dt_tensorboard, .operands = "RUN... [--out DIR] [--watch]", .options = " out", \
-      .least = 1, .most = INT_MAX) \
-    X(config, "config", "the effective options as a configuration file (--print-config)", \
-      .call = print_config) \
-    X(launch, "launch", "start a run on one host or several: dtrain launch --help", \
-      .alone = run_launch) \
-    X(ranktable, "ranktable", "check a rank table of hosts", \
-      .alone = dt_ranktable) \
-    X(version, "version", "version, build and libraries", \
-      .call = print_version, .bare = true) \
-    X(help, "help", "this text", \
-      .run = run_help, .operands = "[COMMAND]", .most = 1, .bare = true)
-/* clang-format on */
 
 typedef struct dt_settings dt_settings;
 typedef struct dt_command {
@@ -92,36 +27,41 @@ typedef struct dt_command {
     const char *options;  /* words, a space before each: training's that matter to it, for --help */
     bool bare;            /* reads no options: works whatever files and environment hold */
     bool computes;        /* runs or compiles a network: needs memory and some stack */
+    bool engines;         /* chooses --engine itself */
     bool looks;           /* runs no kernel: shows what a CPU with --isa would take, on any */
     bool models;          /* the first operand is a model, whose run's options stand in place of the
                       defaults */
 } dt_command;
-#define X(id, ...) extern const dt_command dt_command_##id;
-DT_COMMAND_LIST(X)
-#undef X
-#define X(id, ...) +1
-enum { DT_COMMANDS = 0 DT_COMMAND_LIST(X) };
-#undef X
-extern const dt_command *const dt_command_table[DT_COMMANDS];
-/* NULL: unknown. */
+/* For dt_command.options: what a network and its step are made of. */
+#define DT_NETWORK_OPTIONS                                                                         \
+    " net variant stem image_size batch global_batch shards exchange strategy precision engine "   \
+    "threads"
+/* The commands of the core, in the order of --help. */
+enum {
+    DT_RUN_TRAIN,
+    DT_RUN_EVAL,
+    DT_RUN_VERIFY,
+    DT_RUN_ENV,
+    DT_RUN_CONFIG,
+    DT_RUN_VERSION,
+    DT_RUN_HELP,
+    DT_CORE_COMMANDS
+};
+extern const dt_command dt_core_command[DT_CORE_COMMANDS];
+/* Add an extra's commands, once, before the first is looked for; borrowed. Local. */
+void dt_commands_add(const dt_command *list, size_t count);
+/* Command i of all, the core's first; NULL behind the last. Local. */
+const dt_command *dt_command_at(size_t i);
+/* NULL: unknown. Local. */
 const dt_command *dt_command_find(const char *name);
-
-/* Commands that are no other folder's. */
-dt_status dt_plan_print(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* Every extra of this build adds what it has; CMake writes it. Local. */
+void dt_extras_add(void);
 dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-dt_status dt_status_show(const dt_options *o, const char *const *run, size_t runs) DT_MUST_CHECK;
-dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t runs) DT_MUST_CHECK;
 
 /* dt_comm_open, and what belongs to it: the rank is to end when its launcher dies; files that this
  * user's killed ranks left in /dev/shm are removed; room for MPI's own buffers is reserved there.
  * DT_NOMEM: there is not enough room. Otherwise as dt_comm_open. Collective. */
 dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
-
-/* How `threads` threads of a rank share a step: a table, or JSON, in which `strategy` is a member
- * that is taken over; NULL: there is none. DT_NOMEM. */
-dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o, struct json_t *strategy) DT_MUST_CHECK;
 
 /* ---- Settings -------------------------------------------------------------------- */
 

@@ -1,13 +1,6 @@
-/* commands.c - the table of commands, and those of a few lines. */
+/* commands.c - the commands of the core, those that extras add, and the commands of a few lines. */
 #include "cli.h"
 #include "commit.h"
-#include "launch/launch.h"
-#include "view/view.h"
-
-static dt_status run_predict(dt_comm *c, const dt_settings *s)
-{
-    return dt_predict(c, &s->options, s->operand, (size_t)s->operands);
-}
 
 /* For --config to read. */
 static dt_status print_config(dt_comm *c, const dt_options *o)
@@ -33,14 +26,8 @@ static dt_status run_help(dt_comm *c, const dt_settings *s)
         return dt_help_table(stdout), DT_OK;
     if (about && about->alone)
         return about->alone(1, words, &code);
-    dt_help_print(stdout, about ? about : &dt_command_train, s->help_all);
+    dt_help_print(stdout, about ? about : &dt_core_command[DT_RUN_TRAIN], s->help_all);
     return DT_OK;
-}
-
-static dt_status run_launch(int argc, char **argv, int *code)
-{
-    return dt_launch(argc, argv, dt_launcher_of(dt_comm_version()), dt_arguments_check,
-                     dt_comm_has_peers(), code);
 }
 
 static dt_status print_version(dt_comm *c, const dt_options *o)
@@ -55,20 +42,58 @@ static dt_status print_version(dt_comm *c, const dt_options *o)
     return DT_OK;
 }
 
-#define X(id, ...) const dt_command dt_command_##id = {__VA_ARGS__};
-DT_COMMAND_LIST(X)
-#undef X
-#define X(id, ...) &dt_command_##id,
-const dt_command *const dt_command_table[DT_COMMANDS] = {DT_COMMAND_LIST(X)};
-#undef X
+/* clang-format off */
+const dt_command dt_core_command[DT_CORE_COMMANDS] = {
+    [DT_RUN_TRAIN] = {.name = "train", .help = "train a network (the default)", .call = dt_train,
+     .computes = true},
+    [DT_RUN_EVAL] = {.name = "eval",
+     .help = "MODEL: loss and accuracy of a saved model on the test images", .call = dt_eval,
+     .operands = "MODEL [OPTION...]", .options = " data holdout precision engine threads",
+     .least = 1, .most = 1, .computes = true, .models = true},
+    [DT_RUN_VERIFY] = {.name = "verify",
+     .help = "PATH: is a checkpoint, a run folder or a model file whole?", .lead = dt_verify,
+     .operands = "PATH", .least = 1, .most = 1},
+    [DT_RUN_ENV] = {.name = "env",
+     .help = "this machine: CPU, AMX, packages, cores, ranks, library versions", .call = dt_env},
+    [DT_RUN_CONFIG] = {.name = "config",
+     .help = "the effective options as a configuration file (--print-config)",
+     .call = print_config},
+    [DT_RUN_VERSION] = {.name = "version", .help = "version, build and libraries",
+     .call = print_version, .bare = true},
+    [DT_RUN_HELP] = {.name = "help", .help = "this text", .run = run_help, .operands = "[COMMAND]",
+     .most = 1, .bare = true},
+};
+/* clang-format on */
+
+enum { MOST_LISTS = 16 };
+static struct {
+    const dt_command *first;
+    size_t count;
+} lists[MOST_LISTS] = {{dt_core_command, DT_CORE_COMMANDS}};
+static size_t lists_used = 1;
+
+void dt_commands_add(const dt_command *list, size_t count)
+{
+    if (lists_used < MOST_LISTS) /* there are fewer extras */
+        lists[lists_used].first = list, lists[lists_used++].count = count;
+}
+
+const dt_command *dt_command_at(size_t i)
+{
+    for (size_t k = 0; k < lists_used; i -= lists[k++].count)
+        if (i < lists[k].count)
+            return &lists[k].first[i];
+    return NULL;
+}
 
 const dt_command *dt_command_find(const char *name)
 {
     char spelled[DT_OPTION_NAME];
+    const dt_command *c;
 
     dt_argument_name(name, spelled); /* lr_find, too */
-    for (size_t i = 0; i < DT_COMMANDS; i++)
-        if (strcmp(dt_command_table[i]->name, spelled) == 0)
-            return dt_command_table[i];
+    for (size_t i = 0; (c = dt_command_at(i)); i++)
+        if (strcmp(c->name, spelled) == 0)
+            return c;
     return NULL;
 }

@@ -74,13 +74,15 @@ static void print_options(FILE *f, bool all)
 
 static void print_all(FILE *f, bool all)
 {
+    const dt_command *c;
+
     fputs("Usage: dtrain [COMMAND] [OPTION...]\n"
           "       dtrain --np 8 --data cifar-10-batches-bin\n\n"
           "Train ResNet-50 and VGG11 on CIFAR-10, data-parallel over MPI ranks, with the\n"
           "same bits on any number of ranks.\n\nCommands:\n",
           f);
-    for (size_t i = 0; i < DT_COMMANDS; i++)
-        fprintf(f, "  %-10s %s\n", dt_command_table[i]->name, dt_command_table[i]->help);
+    for (size_t i = 0; (c = dt_command_at(i)); i++)
+        fprintf(f, "  %-10s %s\n", c->name, c->help);
     fputs("\n'dtrain COMMAND --help' has the options of a command.\n", f);
     fprintf(f, "\nOptions%s; the defaults are those of the Ascend tutorial:\n",
             all ? "" : " (--help=all has more)");
@@ -101,7 +103,7 @@ void dt_help_print(FILE *f, const dt_command *about, bool all)
 {
     int count = 0;
 
-    if (about == &dt_command_train || all) {
+    if (about == &dt_core_command[DT_RUN_TRAIN] || all) {
         print_all(f, all);
         return;
     }
@@ -122,12 +124,11 @@ void dt_help_table(FILE *f)
 {
     dt_options defaults;
     char name[DT_OPTION_NAME], value[64];
+    const dt_command *c;
 
     dt_options_init(&defaults);
-    for (size_t i = 0; i < DT_COMMANDS; i++) {
-        const dt_command *c = dt_command_table[i];
+    for (size_t i = 0; (c = dt_command_at(i)); i++)
         fprintf(f, "command\t%s\t%s\t%s\n", c->name, c->options ? c->options : "", c->help);
-    }
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)
         fprintf(f, "option\t%s\t%s\t\t\t\t\t%s\n", own_rows[i].name, own_rows[i].metavar,
                 own_rows[i].help);

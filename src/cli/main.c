@@ -73,7 +73,7 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
         dt_isa_imagine(isa);
     if (named)
         DT_GO(st, dt_comm_agree(c, dt_isa_promise(isa)), out);
-    if (settings.command->computes && settings.command != &dt_command_bench)
+    if (settings.command->computes && !settings.command->engines)
         DT_GO(st, dt_comm_agree(c, dt_engine_use(settings.options.engine)), out);
     if (settings.command->computes && c->world > 1)
         DT_GO(st, main_split(c), out);
@@ -170,14 +170,15 @@ int main(int argc, char **argv)
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
     main_fill_closed();
-    const dt_command *command =
-        argc < 2 || argv[1][0] == '-' ? &dt_command_train : dt_command_find(argv[1]);
+    dt_extras_add();
+    const dt_command *train = &dt_core_command[DT_RUN_TRAIN], *launch = dt_command_find("launch");
+    const dt_command *command = argc < 2 || argv[1][0] == '-' ? train : dt_command_find(argv[1]);
     if (command && command->alone)
         return main_alone(command, argc - 2, argv + 2);
     /* --np N starts N ranks of any command, as dtrain launch does; under mpirun it is refused. */
-    const bool launches = main_has(argv, "--np") && !dt_comm_has_peers();
+    const bool launches = launch && main_has(argv, "--np") && !dt_comm_has_peers();
     if (launches && (!command || !main_has(argv, "--help")))
-        return main_alone(&dt_command_launch, argc - 1, argv + 1);
+        return main_alone(launch, argc - 1, argv + 1);
     if (launches)
         return dt_help_print(stdout, command, main_has(argv, "--help=all")), 0;
     bool alone = false;
@@ -190,10 +191,10 @@ int main(int argc, char **argv)
     main_settle_threads(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write, */
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */
-    if (command == &dt_command_train)
+    if (command == train)
         dt_signals_catch(main_leave);
     dt_status st = alone ? dt_comm_open_alone(&c) : dt_start_mpi(&c, &argc, &argv);
-    if (st == DT_OK && command == &dt_command_train)
+    if (st == DT_OK && command == train)
         dt_signals_started();
     if (st == DT_OK)
         st = main_run(c, argc, argv);

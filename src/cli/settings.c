@@ -68,7 +68,7 @@ dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environ
 {
     const char *argument = NULL, *variable = NULL;
 
-    *s = (dt_settings){.command = &dt_command_train};
+    *s = (dt_settings){.command = &dt_core_command[DT_RUN_TRAIN]};
     s->layer[DT_VARIABLES_LAYER].kind = DT_LAYER_VARIABLES;
     s->layer[DT_ARGUMENTS_LAYER].kind = DT_LAYER_ARGUMENTS;
     dt_options_init(&s->options);
@@ -102,7 +102,7 @@ static dt_status saved_load(const dt_settings *s, saved *v)
 
     if (s->command->models && s->options.model[0])
         DT_TRY(dt_model_options(s->options.model, v->path));
-    else if (s->command == &dt_command_train)
+    else if (s->command == &dt_core_command[DT_RUN_TRAIN])
         DT_TRY(dt_resume_options(&s->options, v->path));
     if (!v->path[0])
         return DT_OK;
@@ -121,7 +121,7 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
     DT_TRY(dt_layer_saved(l));
     DT_TRY(layers_apply(s));
     const char *data = l->value[dt_option_find("data") - dt_option_table].text;
-    if (s->command == &dt_command_eval && data && strcmp(data, s->options.data) != 0 &&
+    if (s->command == &dt_core_command[DT_RUN_EVAL] && data && strcmp(data, s->options.data) != 0 &&
         !dt_path_same(dt_path_moved(data), s->options.data))
         dt_warn("the model was trained with --data %s, the figures below are of %s%s", data,
                 s->options.data,

@@ -30,8 +30,7 @@ typedef struct dt_tensor {
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
-/* Open and check a file; one whose name ends in ".ckpt" as MindSpore's checkpoint, with the same
- * limits and without metadata, of which what its optimiser keeps is passed over. DT_NOINPUT:
+/* Open and check a file; one whose name has the ending of another dt_format as that. DT_NOINPUT:
  * missing, unreadable or not a regular file; DT_FORMAT: anything that the format forbids, and
  * PyTorch's pickles; DT_IO; DT_NOMEM.
  *   bytes  NULL, or the file, of that length, which is in memory, borrowed until close: then
@@ -114,11 +113,24 @@ typedef struct dt_portion {
     float *cut;
 } dt_portion;
 
-/* An ONNX file holds the network itself, tensors and the same metadata; a .ckpt of MindSpore the
- * tensors of float32 alone. Errors as dt_outfile_open and dt_outfile_finish; DT_CONFIG: the network
- * has no such scheme; DT_UNSUPPORTED: a layer has no form in ONNX. w may be NULL. */
+/* Errors as dt_outfile_open and dt_outfile_finish, and the format's; DT_CONFIG: the network has no
+ * such scheme, or this build no such format. w may be NULL. */
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
+
+/* A format beside safetensors, which an extra adds. */
+struct dt_safetensors_content;
+typedef struct dt_format {
+    const char *name; /* a word of --to */
+    const char *end;  /* of files that `read` reads */
+    /* Write a whole file; errors as dt_model_put. */
+    dt_status (*put)(const dt_target *t, const struct dt_safetensors_content *c, dt_written *w);
+    /* Of f path, size, and fd or bytes are set: fill header (names alone), tensor and count. Every
+     * length is bounded before it is used. DT_FORMAT, DT_IO, DT_NOMEM. NULL: it is not read. */
+    dt_status (*read)(dt_safetensors *f);
+} dt_format;
+/* Once, before the first file is opened; borrowed. Local. */
+void dt_formats_add(const dt_format *list, size_t count);
 
 /* The file of a portion has the name that PyTorch gives to a rank's. Returns out. */
 enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
@@ -174,23 +186,5 @@ typedef struct dt_model_read {
 dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);
-
-/* ---- Records for TensorBoard ---------------------------------------------------------- */
-
-/* A run's metrics.jsonl, and its file of events in a folder; zeroed but for the two paths. */
-typedef struct dt_events {
-    char metrics[PATH_MAX], folder[PATH_MAX]; /* what is read; where it goes, which is made */
-    char file[PATH_MAX];                      /* the path of that in it; "": none so far */
-    size_t read;                              /* bytes of metrics.jsonl that are in it */
-    dt_digest digest;                         /* of these */
-    int64_t step;                             /* the last of these */
-    uint64_t size;                            /* of the file */
-} dt_events;
-/* Append what whole lines there are beyond these; lines that are no JSON objects are left out. The
- * first time, when lines that were read are no longer there, as after a resume, and when another
- * process has written the file, a new file replaces those of earlier calls and processes, which
- * stay, empty, for those who have them open. It appears whole. DT_NOINPUT: there is no
- * metrics.jsonl; DT_CANTCREATE; DT_IO; DT_NOMEM. */
-dt_status dt_events_update(dt_events *e) DT_MUST_CHECK;
 
 #endif

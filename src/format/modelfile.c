@@ -43,22 +43,16 @@ static dt_status list_fill(const void *context, size_t i, void *data)
     return t->takers > 0 ? rows_check(t, data, end) : DT_OK;
 }
 
-static const struct {
-    const char *name;
-    dt_status (*put)(const dt_target *t, const dt_safetensors_content *c, dt_written *w);
-} formats[] = {{"safetensors", dt_safetensors_put},
-               {"onnx", dt_onnx_put},
-               {"onnx-raw", dt_onnx_put},
-               {"ckpt", dt_ckpt_put}};
-
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
-    const char *format = c->opts->format ? c->opts->format : formats[0].name;
+    const char *name = c->opts->format ? c->opts->format : "safetensors";
+    const dt_format *other = dt_format_named(name);
 
-    for (size_t i = 0; i < DT_COUNT_OF(formats); i++)
-        if (strcmp(formats[i].name, format) == 0)
-            return formats[i].put(t, c, w);
-    return dt_fail(DT_BUG, "%s: no format has the name '%s'", t->shown, format);
+    if (other)
+        return other->put(t, c, w);
+    if (strcmp(name, "safetensors") != 0)
+        return dt_fail(DT_CONFIG, "%s: this build cannot write the format '%s'", t->shown, name);
+    return dt_safetensors_put(t, c, w);
 }
 
 /* Three numbers as a JSON array. */

@@ -162,8 +162,9 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path, const char
     if (!bytes)
         DT_GO(st, dt_file_open(AT_FDCWD, path, &f->fd, &size), out);
     f->size = (uint64_t)size;
-    if (dt_path_ends(path, ".ckpt")) {
-        DT_GO(st, dt_ckpt_read(f), out);
+    const dt_format *other = dt_format_of(path);
+    if (other) {
+        DT_GO(st, other->read(f), out);
     } else {
         DT_GO(st, header_parse(f, &data_first), out);
         DT_GO(st, header_check(f, data_first), out);

@@ -28,19 +28,33 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
     return true;
 }
 
-bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
-{
-    const dt_tensor *t = &c->tensor[i];
-    const dt_tensor_type *type = dt_tensor_type_find("F32", false);
-    uint64_t bytes = 0;
+enum { MOST_FORMATS = 8 };
+static const dt_format *formats[MOST_FORMATS];
 
-    if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
-        return false;
-    float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
-    m->failed = m->failed || !data || c->fill(c->context, i, data) != DT_OK;
-    dt_message_bytes(m, field, data, data ? bytes : 0);
-    free(data);
-    return true;
+void dt_formats_add(const dt_format *list, size_t count)
+{
+    size_t n = 0;
+
+    while (n < MOST_FORMATS && formats[n])
+        n++;
+    for (; n < MOST_FORMATS && count > 0; count--) /* there are fewer */
+        formats[n++] = list++;
+}
+
+const dt_format *dt_format_named(const char *name)
+{
+    for (size_t i = 0; i < MOST_FORMATS && formats[i]; i++)
+        if (strcmp(formats[i]->name, name) == 0)
+            return formats[i];
+    return NULL;
+}
+
+const dt_format *dt_format_of(const char *path)
+{
+    for (size_t i = 0; i < MOST_FORMATS && formats[i]; i++)
+        if (formats[i]->read && dt_path_ends(path, formats[i]->end))
+            return formats[i];
+    return NULL;
 }
 
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS])

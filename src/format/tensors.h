@@ -1,9 +1,8 @@
-/* tensors.h - files of tensors, whatever their format, and the types that they have; private to
- * src/format. All functions are Local. */
+/* tensors.h - files of tensors, whatever their format, and the types that they have; for src/format
+ * and formats that extras add. All functions are Local. */
 #ifndef DT_TENSORS_H
 #define DT_TENSORS_H
 #include "format.h"
-#include "protobuf.h"
 #include <jansson.h>
 
 /* ---- Reading --------------------------------------------------------------------- */
@@ -66,22 +65,10 @@ dt_cut dt_tensor_rows(const dt_tensor *t);
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 
-/* ---- Other formats --------------------------------------------------------------- */
-
-/* Write a whole file, which is one message; tensors that are not of float32 belong to none. Errors
- * as dt_message_put; DT_UNSUPPORTED: a layer has no form in ONNX. */
-dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c,
-                      dt_written *w) DT_MUST_CHECK;
-dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c,
-                      dt_written *w) DT_MUST_CHECK;
-/* Tensor i of float32 as a message's field; false: it is of another type. */
-bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i);
-
-/* Read what a .ckpt holds, of which path, size, and fd or bytes are set: fills header (names
- * alone), tensor and count. Every length is bounded before it is used. What an optimiser keeps is
- * passed over: types that are not read, names without a dot, names that begin with "moments.".
- * DT_FORMAT, DT_IO, DT_NOMEM. */
-dt_status dt_ckpt_read(dt_safetensors *f) DT_MUST_CHECK;
+/* Of the formats that extras have added the one of that name, or the one that reads such a path;
+ * NULL: none. */
+const dt_format *dt_format_named(const char *name);
+const dt_format *dt_format_of(const char *path);
 
 /* ---- Types ----------------------------------------------------------------------- */
 

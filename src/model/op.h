@@ -159,7 +159,7 @@ struct dt_op {
 
 /* fork: one value read by two nodes; forward is an alias, backward the sum. move: from one layout
  * to another, between layers that are cut and others. */
-#define DT_OP_LIST(X) /* one row per operation; format/onnx.c has its form there */                \
+#define DT_OP_LIST(X) /* a row per operation; its form: extra/convert/onnx.c */                   \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
     X(batchnorm) X(relu) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)

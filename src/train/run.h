@@ -192,23 +192,6 @@ int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
  * Collective. */
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
-/* `bench --predict`: one rank's step. */
-typedef struct dt_alone {
-    double step_s;
-    int64_t images;
-    size_t tensors, buckets, moments; /* moments: elements */
-    struct {
-        size_t floats;
-        double ahead_s; /* how long before backward's end it was final */
-    } bucket[512];
-} dt_alone;
-/* DT_UNSUPPORTED: more buckets. Local. */
-dt_status dt_alone_take(dt_alone *a, const dt_run *r, double step_s) DT_MUST_CHECK;
-/* Measure messages, and print a row for each exchange of --exchange and number of --predict, which
- * the check (Local) refuses with DT_USAGE or DT_CONFIG. a: on rank 0. Collective. */
-dt_status dt_bench_predict(dt_comm *c, const dt_options *o, dt_alone *a) DT_MUST_CHECK;
-dt_status dt_bench_predict_check(const dt_options *o, int world) DT_MUST_CHECK;
-
 typedef struct dt_step_result {
     bool save, stop;   /* a rank asked for it: it holds for all, after this step */
     double loss;       /* mean over the global batch, the same on all ranks */

@@ -23,17 +23,6 @@ dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Evaluate o->model on the test images; print loss and accuracy, and what --tta and --confusion ask
  * for, on rank 0. */
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* The most likely classes of pictures by a model: operand[0] is the model, a run's or a
- * checkpoint's folder; the others are files, or folders, whose pictures are found below them. A
- * picture that cannot be read costs one line, and the first one's status when all others have been
- * answered: DT_FORMAT, DT_NOINPUT, DT_IO. Otherwise errors as dt_eval. Rank 0 works alone. */
-dt_status dt_predict(dt_comm *c, const dt_options *o, const char *const *operand,
-                     size_t operands) DT_MUST_CHECK;
-/* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange. */
-dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* --max-steps steps (default 100) while the rate grows from a 100000th of --lr-to to --lr-to by one
- * factor, or until the loss is four times its least or not finite; a line of stdout each. */
-dt_status dt_lr_find(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* What a rank of a run on `world` ranks sends in a step where layers are cut, from the model and a
  * plan of any of their parts. Options are those that dt_options_check has resolved. Local. */
 typedef struct dt_traffic {

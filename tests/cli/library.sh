@@ -20,10 +20,10 @@ runs() {
 }
 
 # ---- What is installed: what dist.h declares, and nothing else ----
-declared=$(grep -oE 'dtd_[a-z_]+\(' "$DTRAIN_SOURCE/src/lib/dist.h" | tr -d '(' | sort -u)
+declared=$(grep -oE 'dtd_[a-z_]+\(' "$DTRAIN_SOURCE/extra/lib/dist.h" | tr -d '(' | sort -u)
 exported=$(nm -D --defined-only prefix/lib/libdtrain-dist.so | sed -nE 's/.* [TDB] ([^@]*).*/\1/p' | sort -u)
 equal "$declared" "$exported"
-must cmp "$DTRAIN_SOURCE/src/lib/dist.h" prefix/include/dtrain/dist.h
+must cmp "$DTRAIN_SOURCE/extra/lib/dist.h" prefix/include/dtrain/dist.h
 must test "$(readlink prefix/lib/libdtrain-dist.so)" = libdtrain-dist.so.1
 must gzip -t prefix/share/man/man1/dtrain-dist-check.1.gz
 runs 3 prefix/bin/dtrain-dist-check -b 8 -e 8K

@@ -1,11 +1,16 @@
 /* fuzz_ckpt.c - MindSpore's checkpoints: a file that is taken describes bytes of the file. */
 #include "fuzz.h"
+#include "convert/convert.h"
 #include "format/tensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static bool added;
     dt_safetensors *f = NULL;
 
+    if (!added)
+        dt_extra_convert();
+    added = true;
     if (!fuzz_judged(dt_safetensors_open(&f, "a.ckpt", (const char *)data, size), DT_FORMAT))
         return 0;
     for (size_t i = 0; i < f->count; i++) {

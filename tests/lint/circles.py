@@ -10,7 +10,7 @@ import sys
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
-texts = {path: INCLUDE.findall(path.read_text()) for path in pathlib.Path("src").rglob("*.[ch]")}
+texts = {path: INCLUDE.findall(path.read_text()) for root in ("src", "extra") for path in pathlib.Path(root).rglob("*.[ch]")}
 included = {name for names in texts.values() for name in names}
 needs = {}
 for path, names in texts.items():

@@ -11,18 +11,35 @@ declare -A may=(
     [data]="base"
     [search]="base"
     [dist]="base"
-    [launch]="base"
     [watch]="base dist"
-    [lib]="base dist watch"
     [report]="base"
     [options]="base model data dist"
     [format]="base model data"
     [store]="base model data dist options format report"
     [check]="base model data dist options"
-    [view]="base model data dist watch report options format store"
     [train]="base model data dist watch report options format store check search"
-    [cli]="base launch model data dist watch options store train view"
+    [cli]="base model data dist watch options store train"
 )
+# folder of extra: the others there that it may include, beside all public headers of src
+declare -A extra=(
+    [launch]=""
+    [lib]=""
+    [tools]=""
+    [bench]=""
+    [convert]=""
+    [view]="convert"
+)
+# Of src, for extras: what a run holds, and what a file of tensors is.
+shared=" train/run.h train/watched.h format/tensors.h "
+for folder in "${!extra[@]}"; do
+    while IFS=: read -r file line header; do
+        other=${header%%/*}
+        [ -e "src/$header" ] && { [ "$header" = "$other/$other.h" ] || [[ $shared = *" $header "* ]]; } && continue
+        [[ " ${extra[$folder]} " = *" $other "* && $header = "$other/$other.h" ]] && continue
+        [ -e "extra/$folder/$header" ] && continue
+        echo "$file:$line: extra/$folder may not include $header"; bad=1
+    done < <(grep -rnoE '#include *"[^"]+"' "extra/$folder" | sed -E 's/#include *"([^"]+)"/\1/')
+done
 for folder in "${!may[@]}"; do
     # Public headers are named by folder and file, private ones stay in their folder.
     while IFS=: read -r file line header; do
@@ -35,14 +52,15 @@ for folder in "${!may[@]}"; do
         echo "$file:$line: src/$folder may not include $header"; bad=1
     done < <(grep -rnoE '#include *"[^"]+"' "src/$folder" | sed -E 's/#include *"([^"]+)"/\1/')
 done
-for folder in src/*/; do
-    [ "${may[$(basename "$folder")]+known}" ] || { echo "$folder is no folder of this list"; bad=1; }
+for folder in src/*/ extra/*/; do
+    name=$(basename "$folder")
+    [ "${may[$name]+known}${extra[$name]+known}" = known ] || { echo "$folder is no folder of this list"; bad=1; }
 done
 
 # library headers: only where the library is at home
 quarantine() { # regex, allowed path regex
     local hits
-    hits=$(grep -rnE "#include *[<\"]$1" src | grep -vE "^$2")
+    hits=$(grep -rnE "#include *[<\"]$1" src extra | grep -vE "^$2")
     [ -z "$hits" ] || { echo "$hits"; echo "only $2 may include $1"; bad=1; }
 }
 quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
@@ -50,7 +68,7 @@ quarantine 'stb_image' 'src/data/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'
-quarantine 'openssl' 'src/(data/source_cifar|watch/channel|launch/wire)\.[ch]:'
+quarantine 'openssl' '(extra/launch/wire\.c|src/(data/source_cifar|watch/channel)\.[ch]):'
 # dist is a library: what a process does with signals, its environment, its output and its end is
 # the program's. Its words go to the log of src/base.
 process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'

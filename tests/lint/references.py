@@ -15,7 +15,7 @@ import re
 import sys
 from fnmatch import fnmatch
 
-FOLDERS = "src tests docs scripts proofs bench configs cmake packaging examples .ci".split()
+FOLDERS = "src extra tests docs scripts proofs bench configs cmake packaging examples .ci".split()
 ALONE = """README.md SECURITY.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md data/README.md CMakeLists.txt
     CMakePresets.json quickstart runtests""".split()
 LEFT_OUT = ("tests/fuzz/corpus", "tests/golden/data")  # what tests read
@@ -24,7 +24,7 @@ PAST = {"CHANGELOG.md"}  # may name what is gone
 FOREIGN = set("""program.c resnet.py filesystem.py checkpoint_saver.py part1.py llm.c resize.cpp commit.h
     tensor.rs mpi.h stb_image.h report.md run_grad_accu.sh""".split())
 
-PATH = re.compile(r"(?<![\w./$}>*-])(?:\./)?((?:src|tests|docs|scripts|proofs|bench|configs|cmake|packaging|examples|"
+PATH = re.compile(r"(?<![\w./$}>*-])(?:\./)?((?:src|extra|tests|docs|scripts|proofs|bench|configs|cmake|packaging|examples|"
                   r"\.ci)/[\w./*<>-]*)(?=(.?))")
 NAME = re.compile(r"(?<![\w./$}*>-])((?:[\w<>*-]+/)*[\w<>*-]{2,}\.(?:c|h|md|sh|bash|py|cmake))(?![\w(/])")
 SECTION = re.compile(r"([\w./-]+\.md),? section (\d+)")

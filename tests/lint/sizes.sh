@@ -4,7 +4,7 @@
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
-files=$(find src tests examples -name '*.[ch]' -o -path 'examples/*.cpp' -o -path 'src/*' -name '*.def')
+files=$(find src extra tests examples -name '*.[ch]' -o -path 'examples/*.cpp' -o -path 'src/*' -name '*.def')
 
 for f in $files; do
     n=$(wc -l <"$f") most=500
@@ -24,10 +24,11 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 39450 src src
+    most 39650 "src and extra" src extra
+    most 31910 src src
     most 4000 src/store src/store
-    most 2850 "src/launch and src/watch" src/launch src/watch
-    most 31660 tests tests
+    most 2850 "extra/launch and src/watch" extra/launch src/watch
+    most 31700 tests tests
 fi
 total=$(cat $(find src -name '*.[ch]') | wc -l)
 for folder in src/*/ src/model/kernels/; do # the kernels are counted by themselves
@@ -35,10 +36,10 @@ for folder in src/*/ src/model/kernels/; do # the kernels are counted by themsel
     if [ "$folder" = src/model/kernels/ ]; then n=$(cat $(find "$folder" -name '*.[ch]') | wc -l); fi
     if [ $((4 * n)) -gt "$total" ]; then echo "$folder has $n of $total lines, at most a quarter"; bad=1; fi
 done
-if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src -name '*.[ch]'); then
+if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src extra -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1
 fi
-if grep -nE '\b(exit|_exit|abort)\(' $(find src -name '*.[ch]') | grep -vE '^src/(cli/(main|start_mpi)\.c|watch/watch\.c|launch/child\.c|model/kernels/engine_check\.c)'; then
+if grep -nE '\b(exit|_exit|abort)\(' $(find src extra -name '*.[ch]') | grep -vE '^(extra/launch/child\.c|src/(cli/(main|start_mpi)|watch/watch|model/kernels/engine_check)\.c)'; then
     echo "the process ends in src/cli only (the watch, failed children and engines that hang excepted)"; bad=1
 fi
 if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then

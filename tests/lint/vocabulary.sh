@@ -5,7 +5,7 @@ cd "$DTRAIN_SOURCE" || exit 1
 bad=0
 said() { # REGEX INSTEAD
     local hits
-    hits=$(grep -rnIwiE "$1" src tests docs scripts proofs bench packaging examples ./*.md \
+    hits=$(grep -rnIwiE "$1" src extra tests docs scripts proofs bench packaging examples ./*.md \
         --exclude=vocabulary.sh --exclude=CHANGELOG.md --exclude-dir=corpus --exclude-dir=data)
     [ -z "$hits" ] && return
     echo "$hits"

@@ -19,19 +19,19 @@ differs "$DTRAIN_BUILD_DIR/libdtrain-dist.so.1" >"$dir/log" || {
     bad=1
 }
 
-# finds WORDS FILE SED: abidiff says WORDS, or nothing, of a library in which SED has changed FILE of src
+# finds WORDS FILE SED: abidiff says WORDS, or nothing, of a library in which SED has changed FILE
 finds() {
-    rm -rf "$dir/src"
-    cp -r src "$dir/src"
-    sed -i -E "$3" "$dir/src/$2"
-    if [ -n "$3" ] && cmp -s "src/$2" "$dir/src/$2"; then
+    rm -rf "$dir/src" "$dir/extra"
+    cp -r src extra "$dir/"
+    sed -i -E "$3" "$dir/$2"
+    if [ -n "$3" ] && cmp -s "$2" "$dir/$2"; then
         echo "nothing to change in $2: $3"
         bad=1
     fi
     # Names of other folders stay open: of them abidiff wants to know nothing.
     # shellcheck disable=SC2086,SC2046
-    cc -std=c11 -D_GNU_SOURCE -g -O1 -fPIC -fvisibility=hidden -fopenmp -shared -I"$dir/src" $mpi \
-        -Wl,-soname,libdtrain-dist.so.1,--version-script=src/lib/dist.map $(find "$dir/src/lib" -name '*.c' ! -name check.c ! -name main.c) \
+    cc -std=c11 -D_GNU_SOURCE -g -O1 -fPIC -fvisibility=hidden -fopenmp -shared -I"$dir/src" -I"$dir/extra" $mpi \
+        -Wl,-soname,libdtrain-dist.so.1,--version-script=extra/lib/dist.map $(find "$dir/extra/lib" -name '*.c' ! -name check.c ! -name main.c) \
         -o "$dir/changed.so" || { bad=1; return; }
     differs "$dir/changed.so" >"$dir/log" 2>&1
     code=$?
@@ -40,11 +40,11 @@ finds() {
     cat "$dir/log"
     bad=1
 }
-finds '' lib/dist.h ''
-finds '' lib/lib.h 's/^struct dtd_group \{/&\n    int more;/' # no program sees it
-finds '' dist/dist.h 's/^typedef struct dt_comm \{/&\n    int more;/'
-finds "'void* data' offset changed" lib/dist.h 's/^    void \*data;/    int more;\n&/'
-finds "'double more[2]'" lib/dist.h 's/^    int threads; .*/&\n    double more[2];/'
-finds "'dtd_op::DTD_MAX' from value" lib/dist.h 's/DTD_MIN, DTD_MAX/DTD_MAX, DTD_MIN/'
-finds "1 Removed" lib/dist.h 's/^#define DTRAIN_DIST_H/&\n#define dtd_barrier dtd_other/'
+finds '' extra/lib/dist.h ''
+finds '' extra/lib/lib.h 's/^struct dtd_group \{/&\n    int more;/' # no program sees it
+finds '' src/dist/dist.h 's/^typedef struct dt_comm \{/&\n    int more;/'
+finds "'void* data' offset changed" extra/lib/dist.h 's/^    void \*data;/    int more;\n&/'
+finds "'double more[2]'" extra/lib/dist.h 's/^    int threads; .*/&\n    double more[2];/'
+finds "'dtd_op::DTD_MAX' from value" extra/lib/dist.h 's/DTD_MIN, DTD_MAX/DTD_MAX, DTD_MIN/'
+finds "1 Removed" extra/lib/dist.h 's/^#define DTRAIN_DIST_H/&\n#define dtd_barrier dtd_other/'
 exit $bad

@@ -5,7 +5,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$DTRAIN_SOURCE" || exit 1
 mkdir "$dir/good"
-cp -r src tests docs scripts proofs bench configs cmake packaging examples .ci ./*.md ./CMake* LICENSE quickstart runtests "$dir/good/"
+cp -r src extra tests docs scripts proofs bench configs cmake packaging examples .ci ./*.md ./CMake* LICENSE quickstart runtests "$dir/good/"
 mkdir "$dir/good/data"
 cp data/README.md "$dir/good/data/"
 cp -r "$dir/good" "$dir/copy"

@@ -53,33 +53,44 @@ static void words_make_commands(void **state)
 {
     static const struct {
         const char *words;
-        const dt_command *command;
+        int command;
     } cases[] = {
-        {"", &dt_command_train},
-        {"--lr|1", &dt_command_train},
-        {"train|--lr|1", &dt_command_train},
-        {"eval|m", &dt_command_eval},
-        {"env", &dt_command_env},
-        {"version", &dt_command_version},
-        {"--version", &dt_command_version},
-        {"--help", &dt_command_help},
-        {"--help=all", &dt_command_help},
-        {"bench|--help", &dt_command_help},
-        {"--print-config", &dt_command_config},
-        {"train|--print-config", &dt_command_config},
+        {"", DT_RUN_TRAIN},
+        {"--lr|1", DT_RUN_TRAIN},
+        {"train|--lr|1", DT_RUN_TRAIN},
+        {"eval|m", DT_RUN_EVAL},
+        {"env", DT_RUN_ENV},
+        {"version", DT_RUN_VERSION},
+        {"--version", DT_RUN_VERSION},
+        {"--help", DT_RUN_HELP},
+        {"--help=all", DT_RUN_HELP},
+        {"env|--help", DT_RUN_HELP},
+        {"--print-config", DT_RUN_CONFIG},
+        {"train|--print-config", DT_RUN_CONFIG},
     };
 
     (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         assert_ok(start(cases[i].words, ""));
-        assert_ptr_equal(s.command, cases[i].command);
+        assert_ptr_equal(s.command, &dt_core_command[cases[i].command]);
         assert_int_equal(s.help_all, strcmp(cases[i].words, "--help=all") == 0);
     }
-#define X(id, name, ...)                                                                           \
-    assert_ptr_equal(dt_command_find(name), &dt_command_##id);                                     \
-    assert_ptr_equal(dt_command_find(#id), &dt_command_##id);
-    DT_COMMAND_LIST(X)
-#undef X
+}
+
+/* Each command is found by its name, whatever stands between its words; an extra's, too. */
+static void commands_have_names(void **state)
+{
+    static const dt_command more[] = {{.name = "one-more"}};
+    const dt_command *c;
+    size_t count = 0;
+
+    (void)state;
+    dt_commands_add(more, DT_COUNT_OF(more));
+    for (; (c = dt_command_at(count)); count++)
+        assert_ptr_equal(dt_command_find(c->name), c);
+    assert_int_equal(count, DT_CORE_COMMANDS + 1);
+    assert_ptr_equal(dt_command_find("one_more"), more);
+    assert_null(dt_command_find("none"));
 }
 
 static void words_make_options(void **state)
@@ -128,7 +139,7 @@ static void words_make_options(void **state)
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
         {"eval|m|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
-        {"summary|--json", NULL, "bench env eval lr-find plan predict runs, not"},
+        {"verify|m|--json", NULL, "bench env eval lr-find plan predict runs, not"},
         {"config|--steps|4", "steps", "4"},
     };
 
@@ -257,7 +268,7 @@ static void help_names_options(void **state)
         int lines = 0;
         FILE *f = open_memstream(&help, &size);
         assert_non_null(f);
-        dt_help_print(f, &dt_command_train, all);
+        dt_help_print(f, &dt_core_command[DT_RUN_TRAIN], all);
         fclose(f);
         for (size_t i = 0; i < DT_OPTIONS; i++) {
             const dt_option_row *r = &dt_option_table[i];
@@ -283,7 +294,7 @@ static void help_of_a_command(void **state)
 
     (void)state;
     assert_non_null(f);
-    dt_help_print(f, &dt_command_eval, false);
+    dt_help_print(f, &dt_core_command[DT_RUN_EVAL], false);
     fclose(f);
     assert_non_null(strstr(help, "Usage: dtrain eval "));
     assert_non_null(strstr(help, "\n  --tta=HOW"));
@@ -331,7 +342,7 @@ int main(void)
         cmocka_unit_test(later_places_win),        cmocka_unit_test(bad_values_have_places),
         cmocka_unit_test(doubtful_variables),      cmocka_unit_test(listings_read_back),
         cmocka_unit_test(help_names_options),      cmocka_unit_test(help_of_a_command),
-        cmocka_unit_test(tutorial_is_the_default),
+        cmocka_unit_test(tutorial_is_the_default), cmocka_unit_test(commands_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

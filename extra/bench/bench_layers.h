@@ -1,9 +1,9 @@
 /* bench_layers.h - the profile of `bench --layers`: where a step's time goes, layer by layer and
- * pass by pass, and where its limit lies; private to src/train. All is Local but for
+ * pass by pass, and where its limit lies; private to extra/bench. All is Local but for
  * dt_bench_layers_peaks. */
 #ifndef DT_BENCH_LAYERS_H
 #define DT_BENCH_LAYERS_H
-#include "run.h"
+#include "train/run.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,8 @@
-/* format_ckpt.c - MindSpore's checkpoints as bytes: what is read of them, and what is refused; what
- * is written of them is read by other programs in tests/cli/formats.sh and proofs/formats.py. */
+/* convert_ckpt.c - MindSpore's checkpoints as bytes: what is read of them, and what is refused.
+ * Other programs read what is written, in tests/cli/formats.sh and proofs/formats.py. */
 #include "folder.h"
 
+#include "convert/convert.h"
 #include "format/tensors.h"
 
 #define BYTES(text) text, sizeof text - 1
@@ -117,5 +118,7 @@ int main(void)
         cmocka_unit_test(files_are_checked),
         cmocka_unit_test(every_prefix_is_refused),
     };
+
+    dt_extra_convert();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

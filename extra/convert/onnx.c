@@ -3,7 +3,7 @@
  * The fields are those of onnx.proto, IR version 7; the operators of opset 13. Images are NCHW.
  * Batch norms stay nodes of their own, so each tensor is one of model.safetensors. */
 #include "data/data.h"
-#include "tensors.h"
+#include "formats.h"
 
 #include <stdio.h>
 

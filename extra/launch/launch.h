@@ -1,4 +1,4 @@
-/* launch.h - starting a run with one command; the public header of src/launch.
+/* launch.h - starting a run with one command; the public header of extra/launch.
  *
  * Hosts and their ranks come from a list, a file of mpirun's or a rank table; what is started is
  * mpirun, with everything that it needs to know. Nothing here talks to another rank: all is
@@ -6,6 +6,8 @@
 #ifndef DT_LAUNCH_H
 #define DT_LAUNCH_H
 #include "base/base.h"
+
+void dt_extra_launch(void);
 
 /* ---- Hosts ---------------------------------------------------------------------------- */
 

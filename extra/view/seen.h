@@ -1,4 +1,4 @@
-/* seen.h - what src/view reads and draws with; private to src/view. */
+/* seen.h - what extra/view reads and draws with; private to extra/view. */
 #ifndef DT_SEEN_H
 #define DT_SEEN_H
 #include "view.h"

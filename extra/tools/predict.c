@@ -1,7 +1,8 @@
 /* predict.c - what a trained model says of pictures: class names and probabilities, and where
  * folders are named like classes how often it is right. On rank 0 alone: a test whose answers are
  * printed. */
-#include "run.h"
+#include "tools.h"
+#include "train/run.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -136,14 +137,14 @@ static dt_status predict(dt_comm *c, const dt_options *o, const char *const *ope
     return st;
 }
 
-dt_status dt_predict(dt_comm *c, const dt_options *o, const char *const *operand, size_t operands)
+dt_status dt_predict(dt_comm *c, const dt_settings *s)
 {
-    dt_options own = *o;
+    dt_options own = s->options;
     dt_comm *alone = NULL;
 
-    own.threads = o->threads ? o->threads : dt_threads_auto(c);
+    own.threads = own.threads ? own.threads : dt_threads_auto(c);
     DT_TRY(dt_comm_split(&alone, c, c->rank == 0 ? 0 : -1));
-    dt_status st = alone ? predict(alone, &own, operand, operands) : DT_OK;
+    dt_status st = alone ? predict(alone, &own, s->operand, (size_t)s->operands) : DT_OK;
     dt_comm_close(alone);
     DT_TRY(dt_comm_bcast(c, &st, sizeof st, 0));
     return st;

@@ -1,6 +1,7 @@
-/* cmd_follow.c - dtrain status and dtrain tensorboard: what runs are at, once or until they are
+/* follow.c - dtrain status and dtrain tensorboard: what runs are at, once or until they are
  * over. Of a run nothing is changed. */
-#include "cli.h"
+#include "convert/convert.h"
+#include "view.h"
 #include "watch/watch.h"
 #include <libgen.h>
 #include <stdlib.h>

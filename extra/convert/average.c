@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store.h"
+#include "convert.h"
 
 /* ---- The format of the file, and how to load it elsewhere ---------------------------------- */
 

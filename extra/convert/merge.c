@@ -1,5 +1,5 @@
 /* merge.c - dtrain merge: what is in pieces as one file, or in other pieces. */
-#include "store.h"
+#include "convert.h"
 
 #include <errno.h>
 #include <fcntl.h>

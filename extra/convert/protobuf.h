@@ -1,4 +1,4 @@
-/* protobuf.h - writing messages of Protocol Buffers; private to src/format. All functions are
+/* protobuf.h - writing messages of Protocol Buffers; private to extra/convert. All functions are
  * Local.
  *
  * A message is its fields, one after the other: a key, which is 8 times the field's number plus a

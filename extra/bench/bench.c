@@ -2,8 +2,10 @@
  * data, warmed up, then timed step by step. With --exchange all or --engine all, one row for each;
  * with --scaling, one per number of ranks 1, 2, 4, ... up to all, each shard as large as ever; with
  * --layers, the profile of one row, or the engines' passes side by side. */
+#include "bench.h"
 #include "bench_layers.h"
-#include "watched.h"
+#include "bench_predict.h"
+#include "train/watched.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *     TensorProto { repeated int64 dims = 1; string tensor_type = 2; bytes tensor_content = 3; }
  *
  * and after it, where MindSpore was asked for a checksum, "crc_num" and ten bytes. */
-#include "tensors.h"
+#include "formats.h"
 
 enum { FILE_VALUE = 1, VALUE_TAG = 1, VALUE_TENSOR };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_CONTENT };

@@ -1,6 +1,7 @@
 /* lr_find.c - the range test of learning rates (Smith 2017): the rate grows by the same factor each
  * step, and the loss tells from where on, and up to where, it helps. */
-#include "run.h"
+#include "tools.h"
+#include "train/run.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* meet.h - a run whose hosts are started one by one; private to src/launch.
+/* meet.h - a run whose hosts are started one by one; private to extra/launch.
  *
  *     first host                          other hosts
  *     waits until all have come     <-    connect, prove the token

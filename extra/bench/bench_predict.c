@@ -1,6 +1,6 @@
 /* bench_predict.c - closed forms of a step on many ranks, of one shard each, and the constants in
  * them. docs/lab/performance.md has them in words, and how far they are off. */
-#include "run.h"
+#include "bench_predict.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* cmd_network.c - dtrain plan and dtrain summary: a network that is built only to be looked at,
+/* network.c - dtrain plan and dtrain summary: a network that is built only to be looked at,
  * without data and without memory for its slabs. */
-#include "cli.h"
+#include "tools.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* events.c - metrics.jsonl as an event file of TensorBoard: records of a length, its checksum, a
  * message, its checksum. The checksum is CRC-32C, turned and shifted by a constant, so that a
  * checksum of bytes that hold checksums tells something. */
-#include "format.h"
+#include "convert.h"
 #include "protobuf.h"
 
 #include <dirent.h>

@@ -1,0 +1,58 @@
+# The rooms of extra/, above the core: it trains without them (-D DTRAIN_EXTRAS=OFF).
+
+# dt_extra(NAME links...): extra/NAME is the same, above the core, which does not see it. Its
+# extra.c adds what it has (src/cli/cli.h).
+function(dt_extra name)
+    dt_library(${name} extra/${name} ${ARGN})
+    target_include_directories(dt_${name} PUBLIC ${CMAKE_SOURCE_DIR}/extra)
+    set(extras ${extras} ${name} PARENT_SCOPE)
+endfunction()
+
+set(extras "")
+if(DTRAIN_EXTRAS)
+    dt_extra(launch dt_cli)
+    target_link_libraries(dt_launch PUBLIC PkgConfig::SSL)
+    dt_extra(tools dt_cli)
+    dt_extra(bench dt_cli)
+    dt_extra(convert dt_cli)
+    dt_extra(view dt_convert)
+endif()
+
+# What main calls: each extra adds itself.
+set(declared "")
+set(called "")
+foreach(name ${extras})
+    string(APPEND declared "void dt_extra_${name}(void);\n")
+    string(APPEND called "    dt_extra_${name}();\n")
+endforeach()
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/extras.c CONTENT
+    "#include \"cli/cli.h\"\n${declared}void dt_extras_add(void)\n{\n${called}}\n")
+add_library(dt_extras STATIC ${CMAKE_BINARY_DIR}/extras.c)
+list(TRANSFORM extras PREPEND dt_)
+target_link_libraries(dt_extras PUBLIC dt_cli ${extras})
+if(NOT DTRAIN_EXTRAS)
+    return()
+endif()
+
+dt_library(lib extra/lib dt_dist dt_watch)
+target_include_directories(dt_lib PUBLIC ${CMAKE_SOURCE_DIR}/extra)
+# libdtrain-dist: its folders once more, position independent; programs see dtd_ alone.
+file(GLOB lib_sources CONFIGURE_DEPENDS src/base/*.c src/dist/*.c src/watch/*.c extra/lib/*.c)
+add_library(dtrain-dist SHARED ${lib_sources})
+set_target_properties(dtrain-dist PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 1
+    C_VISIBILITY_PRESET hidden LINK_DEPENDS ${CMAKE_SOURCE_DIR}/extra/lib/dist.map)
+target_link_libraries(dtrain-dist PRIVATE dt_flags MPI::MPI_C PkgConfig::JANSSON PkgConfig::XXHASH
+    PkgConfig::HWLOC PkgConfig::CRYPTO)
+target_link_options(dtrain-dist PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/extra/lib/dist.map
+    -Wl,-z,defs -Wl,-z,relro,-z,now)
+# MPICH declares statuses as an array that is written, which MPI_STATUSES_IGNORE is not.
+if(MPI_C_LIBRARIES MATCHES "mpich" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(dt_dist PRIVATE -Wno-stringop-overflow)
+    target_compile_options(dtrain-dist PRIVATE -Wno-stringop-overflow)
+endif()
+add_executable(dtrain-dist-check bench/dist_check.c)
+target_include_directories(dtrain-dist-check PRIVATE extra)
+target_link_libraries(dtrain-dist-check PRIVATE dt_flags dtrain-dist)
+if(DTRAIN_ASAN)
+    target_sources(dtrain-dist-check PRIVATE tests/support/sanitized.c)
+endif()

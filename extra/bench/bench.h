@@ -1,0 +1,10 @@
+/* bench.h - the benchmark; the public header of extra/bench. */
+#ifndef DT_BENCH_H
+#define DT_BENCH_H
+#include "cli/cli.h"
+
+void dt_extra_bench(void);
+/* Time the trainer's own loop on synthetic data; --exchange all: one row per exchange.
+ * Collective. */
+dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+#endif

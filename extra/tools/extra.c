@@ -1,0 +1,23 @@
+/* extra.c - the commands of extra/tools. */
+#include "tools.h"
+
+/* clang-format off */
+static const dt_command commands[] = {
+    {.name = "predict", .help = "MODEL PICTURE...: the most likely classes of pictures",
+     .run = dt_predict, .operands = "MODEL PICTURE...", .options = " precision engine threads",
+     .least = 2, .most = INT_MAX, .computes = true, .models = true},
+    {.name = "summary", .help = "layers, parameters and work of the network, or of a MODEL's",
+     .call = dt_summary, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS,
+     .most = 1, .looks = true, .models = true},
+    {.name = "plan", .help = "compiled steps: kernels, bytes, offsets, shares of threads",
+     .call = dt_plan_print, .operands = "[MODEL] [OPTION...]", .options = DT_NETWORK_OPTIONS,
+     .most = 1, .computes = true, .looks = true, .models = true},
+    {.name = "lr-find", .help = "which learning rate? losses while it grows from step to step",
+     .call = dt_lr_find, .options = DT_NETWORK_OPTIONS " data lr_to max_steps", .computes = true},
+};
+/* clang-format on */
+
+void dt_extra_tools(void)
+{
+    dt_commands_add(commands, DT_COUNT_OF(commands));
+}

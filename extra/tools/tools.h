@@ -1,0 +1,28 @@
+/* tools.h - commands that look at a network or use a model; the public header of extra/tools. */
+#ifndef DT_TOOLS_H
+#define DT_TOOLS_H
+#include "cli/cli.h"
+
+struct json_t;
+
+void dt_extra_tools(void);
+
+/* The most likely classes of pictures by a model: the first operand is the model, a run's or a
+ * checkpoint's folder; the others are files, or folders, whose pictures are found below them. A
+ * picture that cannot be read costs one line, and the first one's status when all others have been
+ * answered: DT_FORMAT, DT_NOINPUT, DT_IO. Otherwise errors as dt_eval. Rank 0 works alone.
+ * Collective. */
+dt_status dt_predict(dt_comm *c, const dt_settings *s) DT_MUST_CHECK;
+/* --max-steps steps (default 100) while the rate grows from a 100000th of --lr-to to --lr-to by one
+ * factor, or until the loss is four times its least or not finite; a line of stdout each.
+ * Collective. */
+dt_status dt_lr_find(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+/* The compiled steps of a network; its layers and work. Collective. */
+dt_status dt_plan_print(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
+
+/* How `threads` threads of a rank share a step: a table, or JSON, in which `strategy` is a member
+ * that is taken over; NULL: there is none. DT_NOMEM. */
+dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
+                        const dt_options *o, struct json_t *strategy) DT_MUST_CHECK;
+#endif
