@@ -56,3 +56,5 @@ target_link_libraries(dtrain-dist-check PRIVATE dt_flags dtrain-dist)
 if(DTRAIN_ASAN)
     target_sources(dtrain-dist-check PRIVATE tests/support/sanitized.c)
 endif()
+
+include(cmake/onednn.cmake)

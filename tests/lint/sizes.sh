@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A file has one purpose and at most 500 lines, an example 150, a function at most 60, a folder at most
-# a quarter of the source; banned functions are not called.
+# A file has one purpose and at most 500 lines (490, so that a line more fits), an example 150, a
+# function at most 60, a folder at most a fifth of the source; banned functions are not called.
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
 bad=0
 files=$(find src extra tests examples -name '*.[ch]' -o -path 'examples/*.cpp' -o -path 'src/*' -name '*.def')
 
 for f in $files; do
-    n=$(wc -l <"$f") most=500
+    n=$(wc -l <"$f") most=490
     [ "${f%%/*}" != examples ] || most=150
     if [ "$n" -gt "$most" ]; then echo "$f: $n lines, at most $most"; bad=1; fi
 done
@@ -24,17 +24,17 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 39650 "src and extra" src extra
-    most 31910 src src
+    most 39665 "src and extra" src extra
+    most 31920 src src
     most 4000 src/store src/store
     most 2850 "extra/launch and src/watch" extra/launch src/watch
-    most 31700 tests tests
+    most 31730 tests tests
 fi
-total=$(cat $(find src -name '*.[ch]') | wc -l)
-for folder in src/*/ src/model/kernels/; do # the kernels are counted by themselves
+total=$(cat $(find src extra -name '*.[ch]') | wc -l)
+for folder in src/*/ extra/*/ src/model/kernels/; do # the kernels are counted by themselves
     n=$(cat $(find "$folder" -name '*.[ch]' -not -path 'src/model/kernels/*') | wc -l)
     if [ "$folder" = src/model/kernels/ ]; then n=$(cat $(find "$folder" -name '*.[ch]') | wc -l); fi
-    if [ $((4 * n)) -gt "$total" ]; then echo "$folder has $n of $total lines, at most a quarter"; bad=1; fi
+    if [ $((5 * n)) -gt "$total" ]; then echo "$folder has $n of $total lines, at most a fifth"; bad=1; fi
 done
 if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src extra -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1

@@ -54,7 +54,10 @@ ended b "$b"
 must grep -q "rank.*, exchange shared" "$tmp/b.log"
 must test "$hash" = "$want"
 
-if only_openmpi "no room from the start"; then # MPICH's MPI_Init dies of it
+# LLVM's OpenMP, which clang takes, writes a file of its own there, and its ranks die of a full one.
+own=$(ldd "$DTRAIN_BIN" | grep -o 'libomp[.]so' | head -n 1)
+[ -z "$own" ] || echo "SKIPPED: no room from the start: LLVM's OpenMP needs some of /dev/shm"
+if [ -z "$own" ] && only_openmpi "no room from the start"; then # MPICH's MPI_Init dies of it
     fill
     start full --max-steps 2 --width-divisor 4
     ended full $!
@@ -82,7 +85,7 @@ job=$!
 must until_true grep -q "step 1/" "$tmp/killed.log"
 for rank in $(ranks_of "$(pgrep -P "$job" -x "$launcher")"); do kill -9 "$rank"; done
 wait "$job"
-must test -z "$(find /dev/shm -type f ! -name '*_segment.*')"
+must test -z "$(find /dev/shm -type f ! -name '*_segment.*' ! -name '__KMP_*')"
 
 only_openmpi "files of killed ranks" || finish
 # What MPI leaves of ranks that are killed together with mpirun, the next start removes, but

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The core alone (-D DTRAIN_EXTRAS=OFF): built from a copy without extra/, it trains to README's hash,
+# and knows none of the commands and formats that extras add.
+set -u
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
+mkdir "$tmp/source"
+(cd "$DTRAIN_SOURCE" && cp -r CMakeLists.txt cmake configs packaging src "$tmp/source")
+must cmake -S "$tmp/source" -B "$tmp/core" -G Ninja -D CMAKE_BUILD_TYPE=Release -D DTRAIN_EXTRAS=OFF >"$tmp/log"
+must cmake --build "$tmp/core" >"$tmp/log"
+whole=$DTRAIN_BIN DTRAIN_BIN=$tmp/core/dtrain
+cd "$tmp/source" || exit 1
+
+hash=$(grep -m 1 -A 1 -- '--config configs/smoke.yaml --max-steps 8 --shards 1 |' "$DTRAIN_SOURCE/README.md" | tail -n 1)
+must test "${#hash}" -gt 40
+accepts --config configs/smoke.yaml --max-steps 8 --shards 1 --out "$tmp/run"
+equal "    $(grep 'weights hash' "$tmp/stdout")" "$hash"
+accepts eval "$tmp/run"
+accepts verify "$tmp/run"
+must grep -q . "$tmp/run/model.safetensors"
+
+for command in $("$whole" help table | awk -F '\t' '$1 == "command" { print $2 }'); do
+    "$DTRAIN_BIN" help table | grep -q "^command	$command	" || refuses 64 "unknown command '$command'" -- "$command"
+done
+must test "$refusals" -gt 10
+finish
