@@ -90,9 +90,12 @@ out:
  * libgomp has bound this thread (OMP_PROC_BIND), the next start gets all CPUs again. */
 static void main_settle_threads(char **argv)
 {
+    const char *threads = getenv("OMP_NUM_THREADS");
     char path[PATH_MAX];
     cpu_set_t all;
 
+    if (threads && !*threads) /* LLVM 14's libomp dies of it */
+        unsetenv("OMP_NUM_THREADS");
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     /* By its own path, not /proc/self/exe: a list of processes shows the name it is started by. */

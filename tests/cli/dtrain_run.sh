@@ -204,14 +204,18 @@ slurm 75 75
 real=(--data synthetic:76 --net vgg11 --width-divisor 16 --global-batch 32 --shards 8
     --no-drop-remainder --precision fp32 --threads 1 --epochs 30 --save-every 5)
 accepts "${real[@]}" --out "$tmp/calm"
-# begin ARGS...: under the supervisor, until a checkpoint is there
+# has_ranks N: the supervisor's launch has started so many; a busy machine's may be a second one
+has_ranks() {
+    running=$(child "$job") && mpirun=$(child "$running") || return 1
+    read -ra kids <<<"$(ranks_of "$mpirun" | tr '\n' ' ')"
+    [ ${#kids[@]} = "$1" ]
+}
+# begin --ranks N ARGS...: under the supervisor, until a checkpoint is there
 begin() {
     rm -rf "$tmp/run"
     supervise --program "$DTRAIN_BIN" --back-off 0.05 "$@" -- "${real[@]}" --out "$tmp/run"
     must soon has_checkpoint "$tmp/run"
-    running=$(child "$job")
-    mpirun=$(child "$running")
-    read -ra kids <<<"$(ranks_of "$mpirun" | tr '\n' ' ')"
+    must soon has_ranks "$2"
 }
 # ends CODE: and a run that is complete is the undisturbed one
 ends() {
@@ -228,10 +232,10 @@ ends 0
 said "launch 2: 2 ranks, step-"
 
 # a rank that hangs: it and the others are ended, and the run is resumed
-begin --ranks 3 --stall 3
+begin --ranks 3 --stall 10
 kill -STOP "${kids[2]}"
 ends 0
-said "no record for 3 s"
+said "no record for 10 s"
 must gone "${kids[2]}"
 
 # it is killed itself: the launch ends with a checkpoint, and the next supervisor has the folder
