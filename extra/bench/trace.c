@@ -203,4 +203,4 @@ static void trace_close(void *state, int code)
 }
 
 const dt_run_observer dt_trace = {
-    .ready = trace_ready, .between = trace_between, .close = trace_close};
+    .options = " trace", .ready = trace_ready, .between = trace_between, .close = trace_close};

@@ -266,7 +266,8 @@ static void updated(void *state, int64_t step)
 
 void dt_extra_check(void)
 {
-    static const dt_run_observer checks = {.bytes = bytes,
+    static const dt_run_observer checks = {.options = " check_every replay_every",
+                                           .bytes = bytes,
                                            .open = open_checks,
                                            .begin = begin,
                                            .shard = replay_shard,

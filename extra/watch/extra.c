@@ -96,7 +96,7 @@ static void over(void *state, int code)
 void dt_extra_watch(void)
 {
     static const dt_run_observer watch = {
-        .set_up = set_up, .epoch = epoch, .close = over};
+        .options = " stall_abort", .set_up = set_up, .epoch = epoch, .close = over};
 
     dt_observer_add(&watch);
 }

@@ -16,6 +16,8 @@ typedef enum dt_check_when {
 } dt_check_when;
 
 typedef struct dt_run_observer {
+    const char *options; /* words, a space before each: those that it carries out */
+
     /* ---- Of a run ---- */
     /* Of one rank's r->check_room, which hooks use while they run; once plans are made. Local. */
     size_t (*bytes)(const dt_run *r);
@@ -71,4 +73,6 @@ void dt_observer_add(const dt_run_observer *o);
     st = dt_run_observers[o_]->hook(&(observed)[o_], __VA_ARGS__)
 
 void dt_observers_close(void **observed, int code); /* Local */
+/* DT_CONFIG: an option asks for what no observer of this build carries out. Local. */
+dt_status dt_observers_check(const dt_options *o) DT_MUST_CHECK;
 #endif

@@ -402,6 +402,7 @@ static bool says_no_recipe(const dt_options *o)
 
 static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 {
+    DT_TRY(dt_observers_check(o));
     if (o->dry_run && strcmp(o->resume, "never") != 0)
         return dt_fail(DT_CONFIG, "--dry-run begins at the first step: leave out --resume");
     if (strcmp(o->resume, "auto") != 0)
