@@ -1,7 +1,7 @@
 # The rooms of extra/, above the core: it trains without them (-D DTRAIN_EXTRAS=OFF).
 
-# dt_extra(NAME links...): extra/NAME is the same, above the core, which does not see it. Its
-# extra.c adds what it has (src/cli/cli.h).
+# dt_extra(NAME links...): extra/NAME is the same, above the core, which does not see it.
+# dt_extra_NAME adds what it has (src/cli/cli.h, src/train/observer.h).
 function(dt_extra name)
     dt_library(${name} extra/${name} ${ARGN})
     target_include_directories(dt_${name} PUBLIC ${CMAKE_SOURCE_DIR}/extra)
@@ -12,10 +12,13 @@ set(extras "")
 if(DTRAIN_EXTRAS)
     dt_extra(launch dt_cli)
     target_link_libraries(dt_launch PUBLIC PkgConfig::SSL)
+    dt_extra(check dt_train)
     dt_extra(tools dt_cli)
-    dt_extra(bench dt_cli)
+    dt_extra(watch dt_train)
+    target_link_libraries(dt_watch PRIVATE PkgConfig::CRYPTO)
+    dt_extra(bench dt_cli dt_watch)
     dt_extra(convert dt_cli)
-    dt_extra(view dt_convert)
+    dt_extra(view dt_convert dt_watch)
 endif()
 
 # What main calls: each extra adds itself.
@@ -35,10 +38,11 @@ if(NOT DTRAIN_EXTRAS)
 endif()
 
 dt_library(lib extra/lib dt_dist dt_watch)
-target_include_directories(dt_lib PUBLIC ${CMAKE_SOURCE_DIR}/extra)
 # libdtrain-dist: its folders once more, position independent; programs see dtd_ alone.
-file(GLOB lib_sources CONFIGURE_DEPENDS src/base/*.c src/dist/*.c src/watch/*.c extra/lib/*.c)
+file(GLOB lib_sources CONFIGURE_DEPENDS src/base/*.c src/dist/*.c extra/watch/*.c extra/lib/*.c)
+list(FILTER lib_sources EXCLUDE REGEX "/extra\\.c$")
 add_library(dtrain-dist SHARED ${lib_sources})
+target_include_directories(dtrain-dist PRIVATE extra)
 set_target_properties(dtrain-dist PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 1
     C_VISIBILITY_PRESET hidden LINK_DEPENDS ${CMAKE_SOURCE_DIR}/extra/lib/dist.map)
 target_link_libraries(dtrain-dist PRIVATE dt_flags MPI::MPI_C PkgConfig::JANSSON PkgConfig::XXHASH

@@ -10,7 +10,8 @@ target_link_libraries(MPI::MPI_C INTERFACE ${SIMGRID})
 # dt_simulated(TARGET): an executable that smpirun loads
 function(dt_simulated target)
     target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/simulate/simulated.c)
-    target_link_libraries(${target} PRIVATE dt_watch MPI::MPI_C)
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/extra)
+    target_link_libraries(${target} PRIVATE dt_dist MPI::MPI_C)
     target_link_options(${target} PRIVATE -shared -Wl,-z,defs -Wl,--wrap=MPI_Init_thread
         -Wl,--wrap=dt_watch_open)
 endfunction()

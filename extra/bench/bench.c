@@ -5,7 +5,8 @@
 #include "bench.h"
 #include "bench_layers.h"
 #include "bench_predict.h"
-#include "train/watched.h"
+#include "train/run.h"
+#include "watch/watch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -141,8 +142,8 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
         row->account[i] /= (double)o->steps;
     DT_GO(st, dt_comm_agree(c, bench_summarise(&r, seconds, &before, &last, row)), out);
     DT_GO(st,
-          dt_watched_late(c, dt_record_seconds(DT_LANE_WAIT, 0, 1), dt_seconds() - began,
-                          &row->late, &row->late_s),
+          dt_watch_late(c, dt_record_seconds(DT_LANE_WAIT, 0, 1), dt_seconds() - began, &row->late,
+                        &row->late_s),
           out);
     row->late_s /= (double)o->steps;
     DT_GO(st, dt_run_hash(&r, (dt_progress){.epoch = 0}, &hash, &all), out);

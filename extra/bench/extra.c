@@ -1,4 +1,4 @@
-/* extra.c - the command of extra/bench. */
+/* extra.c - the command and the observer of extra/bench. */
 #include "bench.h"
 
 /* clang-format off */
@@ -11,4 +11,5 @@ static const dt_command commands[] = {
 void dt_extra_bench(void)
 {
     dt_commands_add(commands, DT_COUNT_OF(commands));
+    dt_observer_add(&dt_trace);
 }

@@ -34,11 +34,9 @@ static void print_entry(FILE *f, const char *head, const char *text)
 static void print_option(FILE *f, const dt_option_row *row)
 {
     char name[DT_OPTION_NAME], head[2 * DT_OPTION_NAME], value[64], text[512];
-    dt_options defaults;
 
-    dt_options_init(&defaults);
     dt_argument_name(row->name, name);
-    dt_option_text(row, &defaults, value, sizeof value);
+    dt_option_text(row, NULL, value, sizeof value);
     if (row->type == DT_OPTION_FLAG) {
         snprintf(head, sizeof head, "--[no-]%s", name);
         value[strcmp(value, "false") == 0 ? 0 : strlen(value)] = '\0';
@@ -122,11 +120,9 @@ void dt_help_print(FILE *f, const dt_command *about, bool all)
 
 void dt_help_table(FILE *f)
 {
-    dt_options defaults;
     char name[DT_OPTION_NAME], value[64];
     const dt_command *c;
 
-    dt_options_init(&defaults);
     for (size_t i = 0; (c = dt_command_at(i)); i++)
         fprintf(f, "command\t%s\t%s\t%s\n", c->name, c->options ? c->options : "", c->help);
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)
@@ -136,7 +132,7 @@ void dt_help_table(FILE *f)
         const dt_option_row *row = &dt_option_table[i];
         fprintf(f, "option\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dt_argument_name(row->name, name),
                 row->metavar ? row->metavar : "[no]",
-                dt_option_text(row, &defaults, value, sizeof value), row->choices, row->commands,
+                dt_option_text(row, NULL, value, sizeof value), row->choices, row->commands,
                 row->group, row->help);
     }
     for (int s = 0; s < DT_STATUS_COUNT; s++)

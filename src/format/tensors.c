@@ -33,10 +33,8 @@ static const dt_format *formats[MOST_FORMATS];
 
 void dt_formats_add(const dt_format *list, size_t count)
 {
-    size_t n = 0;
+    static size_t n;
 
-    while (n < MOST_FORMATS && formats[n])
-        n++;
     for (; n < MOST_FORMATS && count > 0; count--) /* there are fewer */
         formats[n++] = list++;
 }

@@ -150,7 +150,11 @@ static const option_kind option_kinds[] = {
 
 const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size)
 {
-    option_kinds[row->type].print(row, (const char *)o + row->offset, buf, size);
+    dt_options usual;
+
+    if (!o)
+        dt_options_init(&usual);
+    option_kinds[row->type].print(row, (const char *)(o ? o : &usual) + row->offset, buf, size);
     return buf;
 }
 

@@ -294,7 +294,7 @@ extern const dt_option_row dt_option_table[];
 
 /* All defaults. Local. */
 void dt_options_init(dt_options *o);
-/* A value as text ("0.01", "true", "auto") into buf; returns buf. Local. */
+/* A value as text ("0.01", "true", "auto") into buf; o NULL: the default; returns buf. Local. */
 enum { DT_OPTION_CHARS = 4096 }; /* room for any */
 const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *buf, size_t size);
 /* Parse and check one value; `place` names where it stands ("--lr", "a.yaml:3:5", "DTRAIN_LR").

@@ -1,32 +1,18 @@
-/* describe.c - a run as others see it: its checks, its files, and the ranks that compare it; and
- * what the program is made of. */
+/* describe.c - a run as others see it: its files, and the ranks that compare it; and what the
+ * program is made of. */
 #include "run.h"
 
 #include "commit.h"
 #include <stdlib.h>
 
-dt_weights dt_run_weights(const dt_run *r)
+static dt_weights weights_at(const dt_run *r, float *master, float *running)
 {
-    float *running = r->running.mem;
-    return (dt_weights){.net = r->net,
-                        .master = r->domain[DT_SLAB_HOME].master.mem,
-                        .running_mean = running,
-                        .running_var = running + r->net->norm_channels};
+    return (dt_weights){r->net, master, running, running + r->net->norm_channels};
 }
 
-static dt_status run_again(void *context, int64_t epoch, int64_t step, int shard, float *grad,
-                           dt_result *result)
+dt_weights dt_run_weights(const dt_run *r)
 {
-    dt_run *r = context;
-    const int64_t n = dt_loader_batch(r->loader, step);
-    dt_exec *const *now = r->contexts.now;
-    const dt_wave alone = {.exec = now, .count = 1};
-
-    DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, shard, NULL)));
-    dt_exec *e = now[0];
-    dt_loader_train(r->loader, epoch, step, shard, dt_exec_input(e), dt_exec_labels(e));
-    DT_TRY(dt_exec_forward(&alone, NULL, result));
-    return dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL);
+    return weights_at(r, r->domain[DT_SLAB_HOME].master.mem, r->running.mem);
 }
 
 dt_weights dt_run_average(const dt_run *r)
@@ -35,11 +21,8 @@ dt_weights dt_run_average(const dt_run *r)
 
     if (average->bytes == 0)
         return (dt_weights){.net = NULL};
-    float *running = (float *)average->mem + dt_model_floats(r->model, DT_SLAB_HOME);
-    return (dt_weights){.net = r->net,
-                        .master = average->mem,
-                        .running_mean = running,
-                        .running_var = running + r->net->norm_channels};
+    float *master = average->mem;
+    return weights_at(r, master, master + dt_model_floats(r->model, DT_SLAB_HOME));
 }
 
 dt_snapshot dt_run_snapshot(const dt_run *r)
@@ -71,31 +54,6 @@ dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *
         return DT_OK;
     DT_TRY(dt_comm_bcast(r->comm, weights, sizeof *weights, 0)); /* one rank has seen all of it */
     return dt_comm_bcast(r->comm, all, sizeof *all, 0);
-}
-
-dt_check_subject dt_run_subject(dt_run *r)
-{
-    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
-
-    return (dt_check_subject){.comm = r->comm,
-                              .o = &r->o,
-                              .net = r->net,
-                              .model = r->model,
-                              .loader = r->loader,
-                              .threads = r->threads,
-                              .first_shard = r->first_shard,
-                              .bn_group = r->bn_group,
-                              .along = cut->comm,
-                              .parts = r->grid.parts,
-                              .shares = r->shares,
-                              .steps_per_epoch = r->steps_per_epoch,
-                              .weights = dt_run_weights(r),
-                              .average = dt_run_average(r),
-                              .momentum = home->momentum.mem,
-                              .piece = {cut->master.mem, cut->momentum.mem, cut->average.mem},
-                              .room = r->check_room.mem,
-                              .run_again = run_again,
-                              .context = r};
 }
 
 /* ---- Threads and build ------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/store.h"
 #include "signals.h"
 
 /* What the ranks find out, in one array of int64: an integer sum over ranks joins the counts, and

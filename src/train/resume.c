@@ -55,17 +55,15 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
 {
     char now[DT_OPTION_CHARS], was[DT_OPTION_CHARS], data[DT_DIGEST_CHARS];
     char a[DT_OPTION_CHARS], b[DT_OPTION_CHARS];
-    dt_options defaults;
     bool any = false;
 
-    dt_options_init(&defaults);
     for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
         if (row->scope >= DT_SCOPE_HERE || changes_run(row, &r->o) != matters)
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
-            then = dt_shown(dt_option_text(row, &defaults, now, sizeof now), was);
+            then = dt_shown(dt_option_text(row, NULL, now, sizeof now), was);
         dt_option_text(row, &r->o, now, sizeof now);
         any |= note_difference(row->name, with_number(row->name, then, c, a),
                                with_number(row->name, now, NULL, b), matters);

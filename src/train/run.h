@@ -2,7 +2,7 @@
  * src/train. Training, evaluation and the benchmark are built on it. */
 #ifndef DT_RUN_H
 #define DT_RUN_H
-#include "check/check.h"
+#include "observer.h"
 #include "optim.h"
 #include "schedule.h"
 #include "store/store.h"
@@ -79,7 +79,7 @@ typedef struct dt_choice {
     char strategy[DT_OPTION_CHARS], text[300];
 } dt_choice;
 
-typedef struct dt_run {
+struct dt_run {
     dt_comm *comm; /* borrowed */
     dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
@@ -117,10 +117,10 @@ typedef struct dt_run {
 
     dt_reduce *loss_tree, *moment_tree;
     double sample_weight; /* a sample weighs this / global batch: 1, or S for --reduce sum */
-    dt_checks *checks;    /* owned; NULL: none are on */
+    void *observed[DT_OBSERVERS]; /* states of its observers */
     dt_schedule schedule;
     int64_t steps_per_epoch, total_steps;
-} dt_run;
+};
 
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
@@ -178,8 +178,6 @@ static inline dt_exchange *dt_run_exchange(const dt_run *r)
 {
     return r->domain[DT_SLAB_HOME].exchange;
 }
-/* A run as its checks see it, once memory is bound and the exchange open. Local. */
-dt_check_subject dt_run_subject(dt_run *r);
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_head_print(FILE *f, const dt_run *r, const char *folder);
 /* How many ranks of one node give the bits of `ranks` sooner, if others do: ranks that take turns

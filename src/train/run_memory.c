@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/store.h"
-
 typedef struct slab_row { /* one slab, sized before anything is taken */
     const char *name;
     dt_slab *slab;
@@ -62,12 +60,15 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs nee
     const size_t scratch = DT_MAX(dt_contexts_scratch(&r->contexts), dt_contexts_scratch(&r->test));
     const bool collects = dt_grid_cuts(r) && r->comm->rank == 0;
     const size_t whole = collects ? (averages ? 3 : 2) * r->net->slab_floats * sizeof(float) : 0;
-    const dt_check_subject subject = dt_run_subject(r);
+    size_t room = 0; /* of observers, one after the other */
+    for (int i = 0; trains && i < DT_OBSERVERS && dt_run_observers[i]; i++)
+        if (dt_run_observers[i]->bytes)
+            room = DT_MAX(room, dt_run_observers[i]->bytes(r));
     const slab_row others[] = {
         [ROW_ARENA] = {"activations", &r->arena, DT_MAX(train, test), false},
         {"scratch", &r->scratch, scratch, false},
         {"running statistics", &r->running, running, needs->shares},
-        {"checks", &r->check_room, trains ? dt_checks_bytes(&subject) : 0, false},
+        {"checks", &r->check_room, room, false},
         {"cut weights by input", &r->grid.turned, turned, false},
         {"the whole state", &r->grid.whole, whole, false},
     };
@@ -207,6 +208,7 @@ dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, open_sums(r)));
     DT_TRY(dt_grid_bind(r));
-    const dt_check_subject subject = dt_run_subject(r);
-    return dt_comm_agree(r->comm, dt_checks_open(&r->checks, &subject));
+    dt_status st = DT_OK;
+    DT_OBSERVE_OPEN(st, r->observed, open, r);
+    return dt_comm_agree(r->comm, st);
 }

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "store/store.h"
-
 /* ---- Options ------------------------------------------------------------------------ */
 
 static int threads_of(const dt_comm *c, const dt_options *o)
@@ -266,7 +264,7 @@ static void close_domain(dt_domain *d)
 
 void dt_run_close(dt_run *r)
 {
-    dt_checks_close(r->checks);
+    dt_observers_close(r->observed, 0);
     free(r->tally);
     dt_reduce_destroy(r->moment_tree);
     dt_reduce_destroy(r->loss_tree);

@@ -3,8 +3,6 @@
  * of its own. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
-#include "report/report.h"
-#include "store/store.h"
 #include "run.h"
 
 typedef struct dt_session {

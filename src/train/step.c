@@ -40,7 +40,7 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
             continue;
         dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
                         dt_exec_labels(c->now[k]));
-        dt_checks_shard(r->checks, first + k, c->grad[DT_SLAB_HOME][k]);
+        DT_OBSERVE(r->observed, shard, first + k, c->grad[DT_SLAB_HOME][k]);
     }
     return DT_OK;
 }
@@ -50,7 +50,7 @@ static dt_status gradient_ready(void *context, const size_t floats_done[DT_DOMAI
 {
     dt_run *r = context;
 
-    dt_checks_gradient(r->checks, floats_done[DT_SLAB_HOME]);
+    DT_OBSERVE(r->observed, gradient, floats_done[DT_SLAB_HOME]);
     for (int d = r->domains; d-- > 0;)
         DT_TRY(dt_exchange_ready(r->domain[d].exchange, floats_done[d]));
     return DT_OK;
@@ -91,7 +91,7 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     DT_TRY(dt_grid_turned(r));
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad[DT_SLAB_HOME], &observer));
     for (int k = c->first_home; k < c->first_home + c->homes; k++) {
-        dt_checks_loss(r->checks, first + k, &c->result[k]);
+        DT_OBSERVE(r->observed, loss, first + k, &c->result[k]);
         push_shard(r, k, first + k, save);
     }
     return DT_OK;
@@ -244,7 +244,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
 
     dt_place_step(global_step + 1);
     dt_place_phase(DT_AT_data);
-    dt_checks_begin(r->checks, epoch, step);
+    DT_OBSERVE(r->observed, begin, epoch, step);
     r->own_loss = 0;
     const bool all = dt_grid_cuts(r); /* the group's */
     const int end = all ? r->grid.end : r->end_shard;
@@ -261,13 +261,13 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     result->own_loss = own_loss(r, n, result->loss);
     dt_place_phase(DT_AT_checks);
     if (!isfinite(result->loss) && !r->grid.trial) {
-        DT_TRY(dt_checks_now(r->checks));
+        DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END);
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
     }
-    DT_TRY(dt_checks_before_update(r->checks));
+    DT_OBSERVE_TRY(r->observed, check, DT_CHECK_STEP);
     DT_TRY(update(r, &s, lr, global_step == 0));
     dt_place_phase(DT_AT_checks);
-    dt_checks_after_update(r->checks);
+    DT_OBSERVE(r->observed, updated, global_step + 1);
     dt_place_phase(DT_AT_between);
     dt_record(DT_LANE_STEP, 0, (uint64_t)global_step + 1, began);
     return DT_OK;

@@ -5,21 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/store.h"
 #include "session.h"
 #include "signals.h"
-#include "trace.h"
-#include "watched.h"
 
 enum { FIRST_STEPS = 3 }; /* take longer: memory is new, and connections are */
 
 typedef struct training {
     dt_run *run;
     dt_session session;
-    dt_watch *watch;
-    dt_trace *trace; /* NULL: without --trace */
+    void *observed[DT_OBSERVERS]; /* states of its observers */
     dt_progress at;
-    int slow;            /* the rank that was last named as slower than the others, -1: none */
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
     double steps_s;      /* in the steps after the first few of this start */
@@ -44,7 +39,7 @@ static dt_status save(training *t, dt_save_how how)
     dt_run *r = t->run;
 
     dt_place_phase(DT_AT_save);
-    DT_TRY(dt_checks_replicas(r->checks)); /* what is wrong must not outlive the run */
+    DT_OBSERVE_TRY(r->observed, check, DT_CHECK_SAVE);
     t->saved_s = dt_seconds();
     if (r->o.save_shards)
         return dt_pieces_save(&t->session, r, &t->at, how);
@@ -73,7 +68,7 @@ static dt_status preempted(training *t)
     DT_TRY(dt_comm_max_i64(r->comm, &signal, 1));
     dt_place_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
-    DT_TRY(dt_trace_at(t->trace, t->at.run_step - t->from_step, true));
+    DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, true);
     if (s->leads && dt_session_last(s)[0])
         snprintf(text, sizeof text,
                  "checkpoint %s; to resume, start it again with --out %s --resume auto",
@@ -136,7 +131,7 @@ static dt_status test_finite(training *t, dt_test_result *test)
     if (isfinite(test->loss))
         return DT_OK;
     DT_TRY(dt_grid_turned(r));
-    DT_TRY(dt_checks_now(r->checks));
+    DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END);
     return dt_comm_agree(r->comm, dt_fail(DT_NUMERIC,
                                           "epoch %lld: after step %lld the test loss "
                                           "is %g; lower --lr or use --warmup",
@@ -197,15 +192,16 @@ static dt_status train_epochs(training *t)
     while (t->at.run_step < r->total_steps || t->at.step > 0) {
         const double start = dt_seconds(), before = dt_record_seconds(DT_LANE_WAIT, 0, 1);
         while (t->at.step < r->steps_per_epoch && t->at.run_step < r->total_steps) {
-            DT_TRY(dt_trace_at(t->trace, t->at.run_step - t->from_step, false));
+            DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, false);
             DT_TRY(train_step(t));
         }
         const double seconds = dt_seconds() - start;
-        DT_TRY(
-            dt_watched_epoch(r, dt_record_seconds(DT_LANE_WAIT, 0, 1) - before, seconds, &t->slow));
+        const double waited = dt_record_seconds(DT_LANE_WAIT, 0, 1) - before;
+        DT_OBSERVE_TRY(t->observed, epoch, r->comm, waited, seconds);
         DT_TRY(end_epoch(t, seconds));
     }
-    return dt_trace_at(t->trace, t->at.run_step - t->from_step, true);
+    DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, true);
+    return DT_OK;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
@@ -278,7 +274,7 @@ static dt_status finish(training *t, dt_end_record *end)
                            .whole_s = r->choice.whole_s,
                            .folder = s->folder.path};
     DT_TRY(dt_grid_turned(r));
-    DT_TRY(dt_checks_now(r->checks)); /* names what the hashes below could only show */
+    DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END); /* names what the hashes only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
     DT_TRY(hashes(r, end));
@@ -385,9 +381,10 @@ static dt_status begin(training *t)
     if (r->o.save_shards)
         DT_TRY(dt_pieces_check(&t->session, r));
     DT_TRY(dt_comm_agree(r->comm, dt_session_begin(&t->session, r, &t->at, path)));
-    dt_watch_close(t->watch, 0); /* all ranks at once: after an agreement */
-    t->watch = NULL;
-    DT_TRY(dt_watched_open(&t->watch, r, leads ? t->session.folder.path : NULL));
+    dt_status st = DT_OK;
+    DT_OBSERVE_OPEN(st, t->observed, set_up, r->comm, &r->o, r,
+                    leads ? t->session.folder.path : NULL);
+    DT_TRY(st);
     if (leads && form.save_every.seconds > 0)
         dt_signals_stop_after(form.save_every.seconds);
     dt_place_behind(t->at.run_step);
@@ -405,6 +402,7 @@ static bool says_no_recipe(const dt_options *o)
 
 static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 {
+    DT_TRY(dt_observers_check(o));
     if (o->dry_run && strcmp(o->resume, "never") != 0)
         return dt_fail(DT_CONFIG, "--dry-run begins at the first step: leave out --resume");
     if (strcmp(o->resume, "auto") != 0)
@@ -421,22 +419,19 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
-    /* How long the set-up may take is not known: a rank that is late is named, and not ended. */
-    const dt_watch_opts set_up = {.warn_s = dt_watched_warn_s(o)};
     dt_run r;
-    training t = {.run = &r, .slow = -1};
+    training t = {.run = &r};
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
 
     if (o->keep_every > 0 && strcmp(o->save_every, "0") == 0)
         dt_warn("--keep-every %lld keeps nothing: --save-every 0 saves at no step; give that, too",
                 (long long)o->keep_every);
-    if (st == DT_OK)
-        st = dt_watch_open(&t.watch, c, &set_up);
+    DT_OBSERVE_OPEN(st, t.observed, set_up, c, o, NULL, NULL);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
     if (st != DT_OK) {
-        dt_watch_close(t.watch, dt_status_exit_code(st));
+        dt_observers_close(t.observed, dt_status_exit_code(st));
         report_refused(c, o);
         return st;
     }
@@ -446,7 +441,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         st = dt_dry_run(&r);
         goto out;
     }
-    DT_GO(st, dt_trace_open(&t.trace, &r), out);
+    DT_OBSERVE_OPEN(st, t.observed, ready, &r);
+    if (st != DT_OK)
+        goto out;
     st = begin(&t);
     if (st != DT_OK) {
         report_refused(c, o);
@@ -461,9 +458,8 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         (void)!dt_report_end(&t.session.report, &end);
 
 out:
-    dt_watch_close(t.watch, dt_status_exit_code(st));
+    dt_observers_close(t.observed, dt_status_exit_code(st));
     dt_session_close(&t.session);
-    free(t.trace);
     dt_run_close(&r);
     if (st == DT_OK && dt_signals_stop()) /* dtrain launch looks for this */
         dt_note("dtrain: %s came after the last step: the run is complete all the same",

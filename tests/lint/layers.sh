@@ -11,26 +11,22 @@ declare -A may=(
     [data]="base"
     [search]="base"
     [dist]="base"
-    [watch]="base dist"
     [report]="base"
     [options]="base model data dist"
     [format]="base model data"
     [store]="base model data dist options format report"
-    [check]="base model data dist options"
-    [train]="base model data dist watch report options format store check search"
-    [cli]="base model data dist watch options store train"
+    [train]="base model data dist report options format store search"
+    [cli]="base model data dist options store train"
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]=""
-    [lib]=""
-    [tools]=""
-    [bench]=""
-    [convert]=""
-    [view]="convert"
+    [launch]="" [tools]="" [convert]="" [check]="" [watch]=""
+    [lib]="watch"
+    [bench]="watch"
+    [view]="convert watch"
 )
 # Of src, for extras: what a run holds, and what a file of tensors is.
-shared=" train/run.h train/watched.h format/tensors.h "
+shared=" train/run.h train/observer.h format/tensors.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}
@@ -68,7 +64,7 @@ quarantine 'stb_image' 'src/data/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'
-quarantine 'openssl' '(extra/launch/wire\.c|src/(data/source_cifar|watch/channel)\.[ch]):'
+quarantine 'openssl' '(extra/(launch/wire|watch/channel)\.c|src/data/source_cifar\.[ch]):'
 # dist is a library: what a process does with signals, its environment, its output and its end is
 # the program's. Its words go to the log of src/base.
 process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'

@@ -24,10 +24,10 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 39665 "src and extra" src extra
-    most 31920 src src
+    most 39670 "src and extra" src extra
+    most 30100 "the core, src" src
     most 4000 src/store src/store
-    most 2850 "extra/launch and src/watch" extra/launch src/watch
+    most 2950 "extra/launch and extra/watch" extra/launch extra/watch
     most 31730 tests tests
 fi
 total=$(cat $(find src extra -name '*.[ch]') | wc -l)
@@ -39,7 +39,7 @@ done
 if grep -nE '\b(atoi|atof|strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\(' $(find src extra -name '*.[ch]'); then
     echo "banned functions (see CONTRIBUTING.md)"; bad=1
 fi
-if grep -nE '\b(exit|_exit|abort)\(' $(find src extra -name '*.[ch]') | grep -vE '^(extra/launch/child\.c|src/(cli/(main|start_mpi)|watch/watch|model/kernels/engine_check)\.c)'; then
+if grep -nE '\b(exit|_exit|abort)\(' $(find src extra -name '*.[ch]') | grep -vE '^(extra/(launch/child|watch/watch)\.c|src/(cli/(main|start_mpi)|model/kernels/engine_check)\.c)'; then
     echo "the process ends in src/cli only (the watch, failed children and engines that hang excepted)"; bad=1
 fi
 if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then

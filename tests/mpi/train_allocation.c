@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "allocations.h"
+#include "check/check.h"
 #include "small_run.h"
 #include "train/session.h"
 
@@ -160,5 +161,6 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){name[i], steps_allocate_nothing, NULL, NULL, a};
     }
     ranks_open(argc, argv);
+    dt_extra_check();
     return ranks_close(cmocka_run_group_tests_name("allocation", tests, NULL, NULL));
 }

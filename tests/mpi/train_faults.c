@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
+#include "check/check.h"
 #include "small_run.h"
 
 static long requests, refused = -1; /* of this rank in this trial; which one, from 0 */
@@ -296,5 +297,6 @@ int main(int argc, char **argv)
     };
     signal(SIGALRM, too_long);
     ranks_open(argc, argv);
+    dt_extra_check();
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -1,4 +1,4 @@
-/* flip.c - linked with --wrap of the checks' places: one bit of a run goes wrong once, to see the
+/* flip.c - linked with --wrap of dt_observer_add: one bit of a run goes wrong once, to see the
  * checks find it. The variable FLIP="WHAT RANK STEP TENSOR BIT" says which: the first number of
  * the tensor's master weight, of its packed copy, of its momentum, of the gradient of the rank's
  * first shard; or the first number of that shard's images. BIT counts from the lowest of the first
@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check/check.h"
 #include "flip_bit.h"
+#include "train/run.h"
 
 static struct {
-    dt_check_subject s;
+    dt_run *run;
     char what[16], tensor[64];
     int rank;
     long long step; /* 0: never */
@@ -19,27 +19,21 @@ static struct {
     size_t param;      /* that has the name */
     const float *grad; /* of the shard, until the bit is flipped */
 } flip;
+static dt_run_observer checks, flipped; /* the same, with a flip around them */
 
-dt_status __real_dt_checks_open(dt_checks **c, const dt_check_subject *s);
-void __real_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step);
-void __real_dt_loader_train(const dt_loader *l, int64_t epoch, int64_t step, int shard,
-                            void *images, int32_t *labels);
-void __real_dt_checks_shard(dt_checks *c, int shard, const float *grad);
-void __real_dt_checks_gradient(dt_checks *c, size_t floats_done);
-
-dt_status __wrap_dt_checks_open(dt_checks **c, const dt_check_subject *s)
+static dt_status open_flip(void **state, dt_run *r)
 {
     const char *text = getenv("FLIP");
 
     memset(&flip, 0, sizeof flip);
-    flip.s = *s;
+    flip.run = r;
     if (text && sscanf(text, "%15s %d %lld %63s %u", flip.what, &flip.rank, &flip.step, flip.tensor,
                        &flip.bit) != 5)
         abort();
-    while (text && strcmp(s->net->param[flip.param].name, flip.tensor) != 0)
-        if (++flip.param == s->net->params)
+    while (text && strcmp(r->net->param[flip.param].name, flip.tensor) != 0)
+        if (++flip.param == r->net->params)
             abort();
-    return __real_dt_checks_open(c, s);
+    return checks.open(state, r);
 }
 
 static bool flips(const char *what)
@@ -48,52 +42,66 @@ static bool flips(const char *what)
 }
 
 /* Others of the node may still be hashing what the update before wrote: they are waited for. */
-void __wrap_dt_checks_begin(dt_checks *c, int64_t epoch, int64_t step)
+static void begin(void *state, int64_t epoch, int64_t step)
 {
-    const dt_check_subject *s = &flip.s;
-    const dt_piece x = dt_model_piece(s->model, flip.param);
-    const bool now = flip.step == epoch * s->steps_per_epoch + step + 1;
+    dt_run *r = flip.run;
+    const dt_piece x = dt_model_piece(r->model, flip.param);
+    const dt_domain *own = &r->domain[x.cut ? DT_SLAB_CUT : DT_SLAB_HOME];
+    const bool now = flip.step == epoch * r->steps_per_epoch + step + 1;
     size_t bytes;
 
-    flip.now = now && flip.rank == s->comm->rank;
+    flip.now = now && flip.rank == r->comm->rank;
     flip.grad = NULL;
-    __real_dt_checks_begin(c, epoch, step);
-    if (now && dt_comm_barrier(s->comm) != DT_OK)
+    checks.begin(state, epoch, step);
+    if (now && dt_comm_barrier(r->comm) != DT_OK)
         abort();
-    if (flips("weight"))
-        flip_bit((x.cut ? s->piece[0] : s->weights.master) + x.offset, flip.bit);
-    else if (flips("momentum"))
-        flip_bit((x.cut ? s->piece[1] : s->momentum) + x.offset, flip.bit);
+    if (flips("weight") || flips("momentum"))
+        flip_bit((float *)(flips("weight") ? own->master : own->momentum).mem + x.offset, flip.bit);
     else if (flips("packed"))
-        flip_bit(packed_copy(s->model, flip.param, &bytes), flip.bit);
+        flip_bit(packed_copy(r->model, flip.param, &bytes), flip.bit);
 }
 
 /* Once: the replay has the shard's images again. */
+void __real_dt_loader_train(const dt_loader *l, int64_t epoch, int64_t step, int shard,
+                            void *images, int32_t *labels);
 void __wrap_dt_loader_train(const dt_loader *l, int64_t epoch, int64_t step, int shard,
                             void *images, int32_t *labels)
 {
     __real_dt_loader_train(l, epoch, step, shard, images, labels);
-    if (flips("images") && shard == flip.s.first_shard) {
+    if (flips("images") && shard == flip.run->first_shard) {
         flip_bit(images, flip.bit);
         flip.now = false;
     }
 }
 
-void __wrap_dt_checks_shard(dt_checks *c, int shard, const float *grad)
+static void take(void *state, int shard, const float *grad)
 {
-    if (flips("gradient") && shard == flip.s.first_shard)
+    if (flips("gradient") && shard == flip.run->first_shard)
         flip.grad = grad;
-    __real_dt_checks_shard(c, shard, grad);
+    checks.shard(state, shard, grad);
 }
 
 /* Before the replay hashes it: it stands for a gradient that was computed wrongly. */
-void __wrap_dt_checks_gradient(dt_checks *c, size_t floats_done)
+static void gradient(void *state, size_t floats_done)
 {
-    const dt_param *p = &flip.s.net->param[flip.param];
+    const dt_param *p = &flip.run->net->param[flip.param];
 
     if (flip.grad && p->offset + p->count <= floats_done) {
         flip_bit((void *)(uintptr_t)(flip.grad + p->offset), flip.bit);
         flip.grad = NULL;
     }
-    __real_dt_checks_gradient(c, floats_done);
+    checks.gradient(state, floats_done);
+}
+
+void __real_dt_observer_add(const dt_run_observer *o);
+void __wrap_dt_observer_add(const dt_run_observer *o)
+{
+    if (o->check) {
+        flipped = checks = *o;
+        flipped.open = open_flip;
+        flipped.begin = begin;
+        flipped.shard = take;
+        flipped.gradient = gradient;
+    }
+    __real_dt_observer_add(o->check ? &flipped : o);
 }

@@ -1,4 +1,4 @@
-/* train_checks.c - checks in a world of one: a bit that goes wrong in weights, momentum,
+/* check_bits.c - checks in a world of one: a bit that goes wrong in weights, momentum,
  * statistics or a packed copy between two steps is found before the next update and named; a
  * healthy run is let alone, with the same bits. Replicas need ranks: tests/mpi/checks.sh. */
 #include "test.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check/check_internal.h"
+#include "check/check.h"
 #include "flip_bit.h"
 #include "small_run.h"
 
@@ -32,15 +32,10 @@ static dt_status step(dt_run *r, int64_t i)
     return dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, false, &result);
 }
 
-static void flip(void *at)
-{
-    *(unsigned char *)at ^= 0x10;
-}
-
 /* The message that the agreement would print is looked at before it. */
 static void found(dt_run *r, const char *first, const char *second)
 {
-    assert_int_equal(dt_replicas_local(r->checks), DT_CORRUPT);
+    assert_int_equal(dt_replicas_local(r->observed[0]), DT_CORRUPT);
     if (!strstr(dt_fail_text(), first) || !strstr(dt_fail_text(), second))
         fail_msg("want '%s' and '%s' in: %s", first, second, dt_fail_text());
     dt_fail_clear();
@@ -48,7 +43,7 @@ static void found(dt_run *r, const char *first, const char *second)
 
 static dt_status packed_check(dt_run *r)
 {
-    return dt_model_check_packed(r->model, 0, 1, 2, r->check_room.mem, r->checks->step);
+    return dt_model_check_packed(r->model, 0, 1, 2, r->check_room.mem, 1);
 }
 
 /* ---- Slices ------------------------------------------------------------------------------ */
@@ -61,9 +56,9 @@ static void flip_found(dt_run *r, float *at, const char *area, const char *tenso
 
     snprintf(want, sizeof want, "%s: '%s' changed", area, tensor);
     snprintf(floats, sizeof floats, "in floats %zu to %zu as", first, end - 1);
-    flip(at);
+    flip_bit(at, 4);
     found(r, want, floats);
-    flip(at);
+    flip_bit(at, 4);
 }
 
 /* Every tensor, its last float; and both sides of a bound between blocks of a large one. */
@@ -78,7 +73,7 @@ static void slices_are_named(void **state)
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
     assert_ok(step(&r, 1));
-    assert_ok(dt_replicas_local(r.checks));
+    assert_ok(dt_replicas_local(r.observed[0]));
     float *const slab[] = {r.domain[0].master.mem, r.domain[0].momentum.mem};
     for (size_t i = 0; i < r.net->params; i++) {
         const dt_param *p = &r.net->param[i];
@@ -96,7 +91,7 @@ static void slices_are_named(void **state)
     const dt_norm *norm = &r.net->norm[r.net->norms - 1];
     float *var = (float *)r.running.mem + 2 * r.net->norm_channels - 1;
     flip_found(&r, var, "running variance", norm->name, 0, norm->channels);
-    assert_ok(dt_replicas_local(r.checks));
+    assert_ok(dt_replicas_local(r.observed[0]));
     assert_ok(step(&r, 2));
     dt_run_close(&r);
 }
@@ -119,18 +114,18 @@ static void packed_copies_are_named(void **state)
         if (!copy)
             continue;
         copies++;
-        flip(copy + bytes - 1);
+        flip_bit(copy + bytes - 1, 4);
         assert_int_equal(packed_check(&r), DT_CORRUPT);
         assert_non_null(strstr(dt_fail_text(), r.net->param[i].name));
         assert_non_null(strstr(dt_fail_text(), "layout"));
         dt_fail_clear();
-        flip(copy + bytes - 1);
+        flip_bit(copy + bytes - 1, 4);
     }
     assert_true(copies > 50);
     assert_ok(packed_check(&r));
 
     size_t bytes = 0; /* in one of three parts, whichever it is */
-    flip(packed_copy(r.model, 0, &bytes));
+    flip_bit(packed_copy(r.model, 0, &bytes), 4);
     int seen = 0;
     for (int part = 0; part < 3; part++)
         seen += dt_model_check_packed(r.model, part, 3, 1, r.check_room.mem, 1) == DT_CORRUPT;
@@ -160,11 +155,11 @@ static void healthy_runs_are_left_alone(void **state)
         o.replay_every = i == 2 ? 1 : 0;
         o.grad_compress = "bf16";
         assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
-        assert_int_equal(r.checks != NULL, i > 0);
+        assert_int_equal(r.observed[0] != NULL, i > 0);
         for (int64_t k = 0; k < 12; k++)
             assert_ok(step(&r, k));
-        if (r.checks)
-            assert_ok(dt_checks_now(r.checks));
+        if (r.observed[0])
+            assert_ok(dt_run_observers[0]->check(r.observed[0], DT_CHECK_END));
         const dt_weights s = dt_run_weights(&r);
         assert_ok(dt_state_hash(&s, r.domain[0].momentum.mem, 0, 0, NULL, &digest));
         dt_digest_text(digest, text[i]);
@@ -269,6 +264,7 @@ int main(void)
     };
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
+    dt_extra_check();
     const int failed = cmocka_run_group_tests_name("checks", tests, NULL, NULL);
     dt_comm_close(comm);
     return failed;

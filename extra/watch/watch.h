@@ -1,4 +1,4 @@
-/* watch.h - which rank keeps the others waiting; the public header of src/watch.
+/* watch.h - which rank keeps the others waiting; the public header of extra/watch.
  *
  * Each rank writes where it is (dt_place in base.h) on a board that its node's ranks share. A
  * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; a node's
@@ -33,7 +33,15 @@ dt_status dt_watch_open(dt_watch **w, dt_comm *c, const dt_watch_opts *opts) DT_
 /* The run has ended with that exit code, as others may see. w: NULL does nothing. Local. */
 void dt_watch_close(dt_watch *w, int code);
 
+/* From the seconds that each rank was in collectives. *late: the rank with the fewest, if half of
+ * the others have more by a tenth of `seconds` (same); else -1. *cost: how much more half
+ * of the others have, at least. Collective. */
+dt_status dt_watch_late(dt_comm *c, double waited, double seconds, int *late,
+                        double *cost) DT_MUST_CHECK;
+
 /* Print where each rank of the run is, or was when it ended. going: the run folder is locked.
  * DT_NOINPUT: there is no `progress`; DT_FORMAT: it is none. Local. */
 dt_status dt_watch_status(const char *run, bool going, FILE *f) DT_MUST_CHECK;
+
+void dt_extra_watch(void);
 #endif

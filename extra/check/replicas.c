@@ -1,9 +1,7 @@
 /* replicas.c - replicas and guard: one pass of hashes over weights, momentum and running
  * statistics serves both. They are cut into blocks of whole or parts of tensors; where the
  * ranks of a node share one copy, they share the hashing. */
-#include "check_internal.h"
-
-#include <stdlib.h>
+#include "check.h"
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
@@ -41,18 +39,20 @@ static void cut_blocks(const dt_checks *c, dt_replicas *k)
     static const char *const area[AREAS] = {
         "weights",          "momentum",      "averaged weights", "running mean",
         "running variance", "averaged mean", "averaged variance"};
-    const dt_weights *w = &c->s.weights, *e = &c->s.average;
-    const float *const home[AREAS] = {w->master,       c->s.momentum,  e->master,
-                                      w->running_mean, w->running_var, e->running_mean,
-                                      e->running_var};
-    const float *const pieces[AREAS] = {c->s.piece[0], c->s.piece[1], c->s.piece[2]};
-    const float *const *base = k->cut ? pieces : home;
-    const dt_net *net = c->s.net;
+    const dt_run *r = c->run;
+    const dt_weights w = dt_run_weights(r), e = dt_run_average(r);
+    const dt_domain *own = &r->domain[k->cut ? DT_SLAB_CUT : DT_SLAB_HOME];
+    const float *average = k->cut ? own->average.mem : e.master;
+    const float *base[AREAS] = {own->master.mem, own->momentum.mem, average};
+    const float *const rest[] = {w.running_mean, w.running_var, e.running_mean, e.running_var};
+    const dt_net *net = r->net;
 
+    if (!k->cut)
+        memcpy(base + PARAMS, rest, sizeof rest);
     for (int a = 0; a < AREAS; a++)
         for (size_t i = 0; base[a] && i < (a < PARAMS ? net->params : net->norms); i++) {
             const dt_norm *n = &net->norm[i];
-            const dt_piece x = dt_model_piece(c->s.model, a < PARAMS ? i : 0);
+            const dt_piece x = dt_model_piece(r->model, a < PARAMS ? i : 0);
             if (a >= PARAMS)
                 cut_tensor(k, (dt_check_block){.area = area[a], .norm = n}, base[a] + n->offset,
                            n->channels);
@@ -65,7 +65,7 @@ static void cut_blocks(const dt_checks *c, dt_replicas *k)
 
 static dt_status open_copies(dt_checks *c, dt_replicas *k)
 {
-    const dt_net *net = c->s.net;
+    const dt_net *net = c->run->net;
     const size_t world = (size_t)k->comm->world;
     const size_t most = 3 * (net->slab_floats / DT_CHECK_BLOCK + net->params) +
                         4 * (net->norm_channels / DT_CHECK_BLOCK + net->norms);
@@ -75,10 +75,10 @@ static dt_status open_copies(dt_checks *c, dt_replicas *k)
     k->compare = k->shares ? k->comm->nodes > 1 : world > 1;
     k->guard = k->shares || !k->compare;
     DT_TRY(dt_calloc(&k->block, most, sizeof *k->block, "the checks"));
-    DT_TRY(dt_calloc(&k->digest, most, sizeof *k->digest, "the checks"));
-    DT_TRY(dt_calloc(&k->stored, most, sizeof *k->stored, "the checks"));
-    DT_TRY(dt_calloc(&k->wire, 2 * most, sizeof *k->wire, "the checks"));
-    DT_TRY(dt_calloc(&k->value, world, sizeof *k->value, "the checks"));
+    DT_TRY(dt_calloc(&k->digest, 2 * most, sizeof *k->digest, "the checks"));
+    DT_TRY(dt_calloc(&k->wire, 2 * most + world, sizeof *k->wire, "the checks"));
+    k->stored = k->digest + most;
+    k->value = k->wire + 2 * most;
     cut_blocks(c, k);
     k->mine = part * k->blocks / parts;
     k->end = (part + 1) * k->blocks / parts;
@@ -87,24 +87,17 @@ static dt_status open_copies(dt_checks *c, dt_replicas *k)
 
 dt_status dt_replicas_open(dt_checks *c)
 {
-    c->replicas[0] = (dt_replicas){.comm = c->s.comm, .shares = c->s.shares, .stored_step = -1};
-    c->replicas[1] = (dt_replicas){.comm = c->s.along, .cut = true, .stored_step = -1};
-    DT_TRY(open_copies(c, &c->replicas[0]));
-    return c->s.along ? open_copies(c, &c->replicas[1]) : DT_OK;
-}
+    const dt_run *r = c->run;
 
-void dt_replicas_close(dt_replicas *k)
-{
-    free(k->block);
-    free(k->digest);
-    free(k->stored);
-    free(k->wire);
-    free(k->value);
+    c->replicas[0] = (dt_replicas){.comm = r->comm, .shares = r->shares, .stored_step = -1};
+    c->replicas[1] = (dt_replicas){.comm = c->along, .cut = true, .stored_step = -1};
+    DT_TRY(open_copies(c, &c->replicas[0]));
+    return c->along ? open_copies(c, &c->replicas[1]) : DT_OK;
 }
 
 static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
 {
-#pragma omp parallel for num_threads(c->s.threads) schedule(static)
+#pragma omp parallel for num_threads(c->run->threads) schedule(static)
     for (size_t i = k->mine; i < k->end; i++)
         digest[i] = dt_hash_bytes(k->block[i].at, k->block[i].count * sizeof(float)).low;
 }
@@ -221,7 +214,8 @@ static unsigned bits_of(float f)
 /* Its number in the whole run. */
 static int rank_of(const dt_checks *c, const dt_replicas *k, int rank)
 {
-    return k->cut ? rank * c->s.parts + c->s.comm->rank % c->s.parts : rank;
+    const int parts = c->run->grid.parts;
+    return k->cut ? rank * parts + c->run->comm->rank % parts : rank;
 }
 
 static dt_status differs(const dt_checks *c, const dt_replicas *k, const dt_check_block *b)
@@ -276,12 +270,12 @@ dt_status dt_replicas_check(dt_checks *c)
 {
     dt_status st = dt_replicas_local(c);
 
-    if (c->replicas[0].guard || c->s.along)
-        DT_TRY(dt_comm_agree(c->s.comm, st));
+    if (c->replicas[0].guard || c->along)
+        DT_TRY(dt_comm_agree(c->run->comm, st));
     for (dt_replicas *k = c->replicas; k < c->replicas + 2 && k->comm; k++) {
         st = compare_copies(c, k);
         if (st != DT_OK || k->cut) /* copies of pieces are some ranks' alone */
-            DT_TRY(dt_comm_agree(c->s.comm, st));
+            DT_TRY(dt_comm_agree(c->run->comm, st));
     }
     return DT_OK;
 }

@@ -1,12 +1,13 @@
-/* trace.c - the file of --trace, in Chrome's Trace Event Format: a process for each rank, in it a
- * thread for each lane of the record. */
-#include "trace.h"
+/* trace.c - the file of --trace, in Chrome's Trace Event Format: what all ranks did in some steps,
+ * on rank 0's clock, as a process for each rank, in it a thread for each lane of the record. */
+#include "bench.h"
+#include "train/run.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct dt_trace {
+typedef struct trace {
     const dt_run *run;                     /* borrowed */
     int64_t first, last;                   /* steps of this start, from 1 */
     int64_t from[DT_LANES], end[DT_LANES]; /* events of the record */
@@ -14,7 +15,7 @@ struct dt_trace {
     char file[PATH_MAX];
     dt_target target;   /* of it */
     dt_comm_clock of[]; /* [world] */
-};
+} trace;
 
 /* ---- As text ------------------------------------------------------------------------------ */
 
@@ -47,7 +48,7 @@ static void put_name(FILE *f, const dt_plan *plan, int lane, int what)
 #define NS(t) (t) / 1000, (int)((t) % 1000)
 
 /* whom: in DT_LANE_WAIT, the rank for which the others waited. */
-static void put_event(FILE *f, const dt_trace *t, int rank, int lane, const dt_event *e, int whom)
+static void put_event(FILE *f, const trace *t, int rank, int lane, const dt_event *e, int whom)
 {
     fputs(",\n{\"name\":\"", f);
     put_name(f, t->run->contexts.plan[0], lane, e->what);
@@ -60,7 +61,7 @@ static void put_event(FILE *f, const dt_trace *t, int rank, int lane, const dt_e
     fputs(rows[lane].size ? "}}" : "}", f);
 }
 
-static void put_head(FILE *f, dt_trace *t)
+static void put_head(FILE *f, trace *t)
 {
     for (int r = 0; r < t->run->comm->world; r++) {
         dt_comm_clock *of = &t->of[r];
@@ -94,7 +95,7 @@ static int find_last(const dt_event *all, int64_t count, int world, int64_t i)
 }
 
 /* f: NULL but on rank 0. */
-static dt_status put_lane(const dt_trace *t, FILE *f, int lane)
+static dt_status put_lane(const trace *t, FILE *f, int lane)
 {
     dt_comm *c = t->run->comm;
     const int world = c->world, here = c->rank == 0 ? world : 0;
@@ -117,7 +118,7 @@ out:
 }
 
 /* That the file cannot be written is a warning. */
-static dt_status write_file(dt_trace *t)
+static dt_status write_file(trace *t)
 {
     dt_comm *c = t->run->comm;
     char *text = NULL;
@@ -142,11 +143,13 @@ static dt_status write_file(dt_trace *t)
     return st;
 }
 
-dt_status dt_trace_at(dt_trace *t, int64_t done, bool over)
+/* After the last step of the range the file is written, whole or not at all. */
+static dt_status trace_between(void *state, int64_t done, bool over)
 {
     const int64_t room = DT_RECORD_EVENTS - 64; /* some are added meanwhile */
+    trace *t = state;
 
-    if (!t || t->over)
+    if (t->over)
         return DT_OK;
     t->over = over || done == t->last;
     for (int lane = 0; lane < DT_LANES; lane++) {
@@ -171,22 +174,33 @@ static dt_status check_name(const dt_target *target)
     return dt_parents_make(target->name);
 }
 
-dt_status dt_trace_open(dt_trace **t, const dt_run *r)
+static dt_status trace_ready(void **state, const dt_run *r)
 {
     const size_t world = (size_t)r->comm->world;
     dt_option_form form;
+    trace *t = NULL;
 
     if (!r->o.trace[0])
         return DT_OK;
     dt_status st = dt_trace_parse(r->o.trace, &form);
     if (st == DT_OK)
-        st = dt_calloc(t, 1, sizeof **t + world * sizeof(dt_comm_clock), "the trace");
+        st = dt_calloc(&t, 1, sizeof *t + world * sizeof(dt_comm_clock), "the trace");
+    *state = t;
     DT_TRY(dt_comm_agree(r->comm, st));
     dt_record_keep();
-    (*t)->run = r;
-    (*t)->first = form.trace.steps[0];
-    (*t)->last = form.trace.steps[1];
-    snprintf((*t)->file, sizeof(*t)->file, "%.*s", form.trace.file, r->o.trace);
-    (*t)->target = DT_TARGET((*t)->file);
-    return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&(*t)->target) : DT_OK);
+    t->run = r;
+    t->first = form.trace.steps[0];
+    t->last = form.trace.steps[1];
+    snprintf(t->file, sizeof t->file, "%.*s", form.trace.file, r->o.trace);
+    t->target = DT_TARGET(t->file);
+    return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&t->target) : DT_OK);
 }
+
+static void trace_close(void *state, int code)
+{
+    (void)code;
+    free(state);
+}
+
+const dt_run_observer dt_trace = {
+    .options = " trace", .ready = trace_ready, .between = trace_between, .close = trace_close};

@@ -1,5 +1,5 @@
-/* monitor.h - what the files of src/watch share; private to it. A board has a row for each rank of
- * the world; rows of other nodes come by datagrams. */
+/* monitor.h - what the files of extra/watch share; private to it. A board has a row for each rank
+ * of the world; rows of other nodes come by datagrams. */
 #ifndef DT_WATCH_MONITOR_H
 #define DT_WATCH_MONITOR_H
 #include "watch.h"
@@ -79,6 +79,7 @@ struct dt_watch {
     int64_t since_ns;      /* the start, or the end of a pause: what was before does not count */
     dt_watch_verdict last; /* what was said; FINE: nothing */
     double next_s;         /* still_s from which the verdict is said again */
+    int named;             /* the rank that was last named as slower than the others, -1: none */
 
     int socket;                 /* -1: one node */
     struct sockaddr_in *leader; /* [world] at a node's first rank: who spoke for it last */

@@ -1,7 +1,8 @@
-/* watched.c - what the watch is told of a run, and the rank that the others wait for. */
-#include "watched.h"
+/* extra.c - the watch observes a run: what it is told of it, and the rank that the others wait for.
+ * libdtrain-dist is without this file. */
+#include "monitor.h"
+#include "train/run.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The layer that a move is for is the next step, or the last one. */
@@ -19,24 +20,25 @@ static const char *step_name(const void *plan, int step)
     return text;
 }
 
-double dt_watched_warn_s(const dt_options *o)
+/* How long the set-up may take is not known: a rank that is late is named, and not ended. */
+static dt_status set_up(void **state, dt_comm *c, const dt_options *o, const dt_run *r,
+                        const char *folder)
 {
-    return DT_MIN(10, o->stall_abort / 30);
-}
+    dt_watch_opts opts = {.folder = folder, .warn_s = DT_MIN(10, o->stall_abort / 30)};
+    dt_watch *w;
 
-dt_status dt_watched_open(dt_watch **w, const dt_run *r, const char *folder)
-{
-    const dt_plan *plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
-    const dt_watch_opts opts = {.folder = folder,
-                                .name = step_name,
-                                .plan = plan,
-                                .names = (int)dt_plan_row_count(plan),
-                                .total_steps = r->total_steps,
-                                .batch = r->global_batch,
-                                .warn_s = dt_watched_warn_s(&r->o),
-                                .abort_s = r->o.stall_abort};
-
-    return dt_watch_open(w, r->comm, &opts);
+    if (r) {
+        opts.name = step_name;
+        opts.plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
+        opts.names = (int)dt_plan_row_count(opts.plan);
+        opts.total_steps = r->total_steps;
+        opts.batch = r->global_batch;
+        opts.abort_s = o->stall_abort;
+    }
+    dt_watch_close(*state, 0); /* all ranks at once: after an agreement */
+    const dt_status st = dt_watch_open(&w, c, &opts);
+    *state = w;
+    return st;
 }
 
 /* ---- The rank that the others wait for ------------------------------------------------------ */
@@ -47,7 +49,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late, double *cost)
+dt_status dt_watch_late(dt_comm *c, double waited, double seconds, int *late, double *cost)
 {
     const int world = c->world;
     int64_t *ns = NULL;
@@ -68,18 +70,33 @@ dt_status dt_watched_late(dt_comm *c, double waited, double seconds, int *late, 
     return st;
 }
 
-dt_status dt_watched_epoch(const dt_run *r, double waited, double seconds, int *named)
+/* One line where a rank was late, once for each. */
+static dt_status epoch(void *state, dt_comm *c, double waited, double seconds)
 {
     enum { LEAST_S = 10 }; /* of shorter ones chance decides */
+    dt_watch *w = state;
     double cost = 0;
     int late = -1;
 
-    DT_TRY(dt_watched_late(r->comm, waited, seconds, &late, &cost));
-    if (late < 0 || late == *named || seconds < LEAST_S)
+    DT_TRY(dt_watch_late(c, waited, seconds, &late, &cost));
+    if (late < 0 || late == w->named || seconds < LEAST_S)
         return DT_OK;
-    *named = late;
+    w->named = late;
     dt_warn("rank %d is slower than the others: half of them have waited for it, %.1f s in "
             "this epoch",
             late, cost);
     return DT_OK;
+}
+
+static void over(void *state, int code)
+{
+    dt_watch_close(state, code);
+}
+
+void dt_extra_watch(void)
+{
+    static const dt_run_observer watch = {
+        .options = " stall_abort", .set_up = set_up, .epoch = epoch, .close = over};
+
+    dt_observer_add(&watch);
 }

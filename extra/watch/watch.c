@@ -344,6 +344,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
                     .o = *o,
                     .since_ns = dt_place_clock(),
+                    .named = -1,
                     .socket = -1,
                     .file = -1};
     DT_GO(st, dt_comm_agree(c, take(w, c)), failed);

@@ -1,8 +1,12 @@
-/* check_internal.h - what the files of the checks share: checks.c (places of a step), replicas.c
- * (replicas and guard) and replay.c (with the places within a shard); private to them. */
-#ifndef DT_CHECK_INTERNAL_H
-#define DT_CHECK_INTERNAL_H
-#include "check.h"
+/* check.h - checks for wrong bits while a run is on: replicas, guard, packed and replay, which
+ * docs/lab/checks.md explains. They are before the update, and what they find is DT_CORRUPT on all
+ * ranks. Steps count from 1 over the whole run, so that nothing depends on where a run was
+ * resumed. --replay-every with batch norm over more than a shard is DT_CONFIG. */
+#ifndef DT_CHECK_H
+#define DT_CHECK_H
+#include "train/run.h"
+
+void dt_extra_check(void);
 
 enum { DT_CHECK_BLOCK = 1 << 14 }; /* floats that one hash covers */
 
@@ -24,45 +28,38 @@ typedef struct dt_replicas {
     bool compare;     /* there are other copies */
     bool guard;       /* this copy may be the only one */
     uint64_t *digest; /* [blocks], owned */
-    uint64_t *stored; /* [blocks], owned: when the update of stored_step was done */
+    uint64_t *stored; /* [blocks], behind digest: when the update of stored_step was done */
     int64_t stored_step;
     int64_t *wire;  /* [2 * blocks], owned */
-    int64_t *value; /* [world], owned */
+    int64_t *value; /* [world], behind wire */
 } dt_replicas;
 
 typedef struct dt_replay {
     int64_t every;    /* 0: never */
     uint64_t *digest; /* [tensors + 1] of the owner, the loss last; owned */
-    uint64_t *again;  /* [tensors + 1] of the rank that replays; owned */
+    uint64_t *again;  /* [tensors + 1] of the rank that replays, behind digest */
     size_t tensors;
     int shard;         /* that is replayed in this step; -1: none */
     const float *grad; /* of that shard, while this rank runs it; else NULL */
     size_t hashed;     /* tensors of it, in slab order */
 } dt_replay;
 
-struct dt_checks {
-    dt_check_subject s;
-    int64_t every; /* 0: never */
+typedef struct dt_checks {
+    dt_run *run;    /* borrowed */
+    dt_comm *along; /* ranks that have the same pieces of cut layers, NULL: nothing is cut */
+    int64_t every;  /* 0: never */
     int64_t epoch, epoch_step;
     int64_t step;    /* under way or last, from 1 */
     int64_t updated; /* the last whose update is done */
-    dt_replicas
-        replicas[2]; /* of home parameters and statistics; of own pieces: no blocks if none */
+    dt_replicas replicas[2]; /* of home parameters and statistics; of own pieces, if any */
     dt_replay replay;
-};
+} dt_checks;
 
-/* replicas.c */
+/* Replicas and guard. */
 dt_status dt_replicas_open(dt_checks *c) DT_MUST_CHECK;
-void dt_replicas_close(dt_replicas *k);
 void dt_replicas_store(dt_checks *c);
 dt_status dt_replicas_local(dt_checks *c) DT_MUST_CHECK; /* Local: guard only */
 dt_status dt_replicas_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
-
-/* replay.c */
-dt_status dt_replay_open(dt_checks *c, dt_replay *p) DT_MUST_CHECK;
-void dt_replay_close(dt_replay *p);
-void dt_replay_begin(dt_checks *c);
-dt_status dt_replay_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
 /* For messages: the name of float i of a block, with its indices in the file's tensor. */
 void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);

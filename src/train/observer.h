@@ -1,0 +1,78 @@
+/* observer.h - what looks at a run while it trains, and is no part of it: the table that extras add
+ * to. An observer has a state in each run for training (dt_run.observed) and one in dt_train. Both
+ * are NULL until a hook that takes the state's address makes one; the other hooks are called only
+ * where there is a state. Any hook may be NULL. */
+#ifndef DT_RUN_OBSERVER_H
+#define DT_RUN_OBSERVER_H
+#include "options/options.h"
+
+typedef struct dt_run dt_run;
+
+typedef enum dt_check_when {
+    DT_CHECK_STEP, /* what is due between the end of the exchange and the update: no rank reads
+                    * weights of the step any more, and none writes them before this returns */
+    DT_CHECK_SAVE, /* before a checkpoint is saved: what is wrong must not outlive the run */
+    DT_CHECK_END,  /* before a loss that is not finite is blamed on the recipe, and at the end */
+} dt_check_when;
+
+typedef struct dt_run_observer {
+    const char *options; /* words, a space before each: those that it carries out */
+
+    /* ---- Of a run ---- */
+    /* Of one rank's r->check_room, which hooks use while they run; once plans are made. Local. */
+    size_t (*bytes)(const dt_run *r);
+    /* Once memory is bound and the exchange open. Local, not agreed. */
+    dt_status (*open)(void **state, dt_run *r);
+    /* The hooks of a step. All but `check` are Local. Before the first shard: */
+    void (*begin)(void *state, int64_t epoch, int64_t step);
+    /* The shard's images are in place, its gradient will be written to grad [slab]; not called for
+     * a shard without images. */
+    void (*shard)(void *state, int shard, const float *grad);
+    /* The first `floats_done` floats of the gradient of the running shard (in lockstep: of each)
+     * are final, and not yet folded. */
+    void (*gradient)(void *state, size_t floats_done);
+    void (*loss)(void *state, int shard, const dt_result *result); /* after backward */
+    dt_status (*check)(void *state, dt_check_when when);           /* Agreed. Collective */
+    void (*updated)(void *state, int64_t step); /* its weights and packed copies are visible */
+
+    /* ---- Of dt_train, Collective ---- */
+    /* Before its run is open, without r, and again when the first step is next; folder: the run's,
+     * on rank 0. Agreed. */
+    dt_status (*set_up)(void **state, dt_comm *c, const dt_options *o, const dt_run *r,
+                        const char *folder);
+    /* Its run is open and is to train; not of --dry-run. Agreed. */
+    dt_status (*ready)(void **state, const dt_run *r);
+    /* Before each step, and after the last one (over); `done` steps of this start are (same). */
+    dt_status (*between)(void *state, int64_t done, bool over);
+    /* After an epoch's steps, which took `seconds` (same); this rank was in collectives for
+     * `waited` of them. */
+    dt_status (*epoch)(void *state, dt_comm *c, double waited, double seconds);
+
+    /* The run, or dt_train with that exit code, is over. Local. */
+    void (*close)(void *state, int code);
+} dt_run_observer;
+
+enum { DT_OBSERVERS = 8 };
+extern const dt_run_observer *dt_run_observers[DT_OBSERVERS]; /* NULL behind the last */
+/* Before the first run is open; borrowed. Local. */
+void dt_observer_add(const dt_run_observer *o);
+
+/* Call a hook of all that have it and a state; with _TRY, until one fails, which is returned. */
+#define DT_OBSERVERS_WITH(observed, hook)                                                          \
+    for (int o_ = 0; o_ < DT_OBSERVERS; o_++)                                                      \
+        if ((observed)[o_] && dt_run_observers[o_]->hook)
+#define DT_OBSERVE(observed, hook, ...)                                                            \
+    DT_OBSERVERS_WITH(observed, hook) dt_run_observers[o_]->hook((observed)[o_], __VA_ARGS__)
+#define DT_OBSERVE_TRY(observed, hook, ...)                                                        \
+    DT_OBSERVERS_WITH(observed, hook)                                                              \
+    DT_TRY(dt_run_observers[o_]->hook((observed)[o_], __VA_ARGS__))
+/* The same of a hook that may make the state, while st is DT_OK. */
+#define DT_OBSERVE_OPEN(st, observed, hook, ...)                                                   \
+    for (int o_ = 0; (st) == DT_OK && o_ < DT_OBSERVERS && dt_run_observers[o_]; o_++)             \
+        if (dt_run_observers[o_]->hook)                                                            \
+    st = dt_run_observers[o_]->hook(&(observed)[o_], __VA_ARGS__)
+
+void dt_observers_close(void **observed, int code); /* Local */
+/* DT_CONFIG: an option asks for what no observer of this build carries out. Local. */
+dt_status dt_observers_check(const dt_options *o) DT_MUST_CHECK;
+#endif
