@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "launch.h"
 
 enum {
     ASK_AGAIN_MS = 500, /* for a checkpoint */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "launch.h"
 
 enum {
     RETRY_MS = 200,
