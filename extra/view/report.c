@@ -1,5 +1,5 @@
 /* report.c - dtrain report: a run as one HTML file. */
-#include "seen.h"
+#include "view.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* runs.c - dtrain runs: a row for each run, or what differs between some. */
-#include "seen.h"
+#include "view.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* seen.c - a run folder as it is read: its records, its state, its options, its row in a table. */
-#include "seen.h"
+#include "view.h"
 #include "watch/watch.h"
 
 #include <fcntl.h>
