@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "launch.h"
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 

@@ -4,8 +4,7 @@
 
 static dt_status run_launch(int argc, char **argv, int *code)
 {
-    return dt_launch(argc, argv, dt_launcher_of(dt_comm_version()), dt_arguments_check,
-                     dt_comm_has_peers(), code);
+    return dt_launch(argc, argv, dt_launcher_of(dt_comm_version()), code);
 }
 
 /* clang-format off */

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "launch.h"
 
 enum {
     ASK_AGAIN_MS = 500, /* for a checkpoint */
@@ -26,44 +26,35 @@ typedef struct peer {
     char name[INET_ADDRSTRLEN]; /* its address, by which mpirun tells hosts apart */
 } peer;
 
-/* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with code
- * 0, as if the run were complete. What it says is of prte's help-errmgr-base.txt, node-died. */
-static const char lost[] = "lost communication with a remote daemon";
+/* What mpirun and the ranks say on standard error that decides the exit code. */
+enum { LOST, STOPPED, WHOLE, STALLED, SAYINGS };
+static const char *const saying[SAYINGS] = {
+    /* mpirun of Open MPI 5.0.7 that has lost a host's daemon ends the ranks, and then itself with
+     * code 0, as if the run were complete: prte's help-errmgr-base.txt, node-died. */
+    [LOST] = "lost communication with a remote daemon",
+    [STOPPED] = "dtrain: stopped by SIG", /* and how to resume */
+    [WHOLE] = "the run is complete all the same",
+    [STALLED] = "; checkpoints are whole: start it again"};
 static const char by_usr1[] = "dtrain: stopped by SIGUSR1"; /* a rank that was asked */
 
-/* Places in dt_first's poll, before those of the peers: fd[]. */
+/* Places in a poll, before those of the peers: fd[]. */
 enum { LISTENS, SIGNALS, AGENTS, ERRORS, PEERS };
 
 struct dt_first {
     const dt_meeting *meeting;
-    peer peer[DT_MOST_HOSTS + GUESTS]; /* [peers]: first the hosts, [nodes] */
-    struct pollfd poll[PEERS + DT_MOST_HOSTS + GUESTS];
-    int nodes, peers, next_guest, fd[PEERS]; /* -1: none; ERRORS: mpirun's standard error */
-    pid_t mpirun;
-    bool lost_host; /* mpirun has said so, or it has left this one */
+    peer peer[DT_MOST_HOSTS + GUESTS];
+    int nodes, next_guest, fd[PEERS]; /* -1: none; ERRORS: mpirun's standard error */
+    pid_t mpirun;                     /* 0: all hosts have not come */
     bool trains;
-    bool began, hangs; /* ranks were seen here; mpirun did not end when they had ended */
-    double busy_s;     /* when it still had ranks, or may still get some */
-    int asked, ended; /* the signals by which the ranks were asked to stop, and were ended; 0 */
-    bool said, whole; /* the ranks have said how to resume; that there is nothing to resume */
-    bool spoke;       /* they have said anything */
-    bool stalled;     /* they have ended the run because one stood still */
-    double signal_s;  /* when asked or ended was set; 0: not yet */
+    bool began, hangs;   /* ranks were seen here; mpirun did not end when they had ended */
+    double busy_s;       /* when it still had ranks, or may still get some */
+    int asked, ended;    /* the signals by which the ranks were asked to stop, and were ended; 0 */
+    double signal_s;     /* when asked or ended was set; 0: not yet */
+    bool heard[SAYINGS]; /* LOST: or a host has left this one */
+    bool spoke;          /* the ranks have said anything */
     size_t held_bytes;
     char held[4096]; /* of mpirun's standard error: the block under way */
 };
-
-static bool wait_for_news(dt_first *f, int ms)
-{
-    const int polls = PEERS + f->peers;
-
-    for (int i = 0; i < polls; i++) {
-        const dt_wire *w = i < PEERS ? NULL : f->peer[i - PEERS].wire;
-        const int fd = i < PEERS ? f->fd[i] : w ? w->fd : -1;
-        f->poll[i] = (struct pollfd){.fd = fd, .events = POLLIN};
-    }
-    return poll(f->poll, (nfds_t)polls, ms) > 0;
-}
 
 static void forget(dt_wire **w)
 {
@@ -82,24 +73,6 @@ static int host_at(const dt_first *f, const char *address)
     return -1;
 }
 
-static void seat(dt_first *f, peer *guest)
-{
-    const dt_hello *h = &guest->wire->hello;
-
-    if (h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
-        h->slots <= DT_MOST_SLOTS && !f->peer[h->node].wire && host_at(f, guest->wire->peer) < 0) {
-        f->peer[h->node].wire = guest->wire;
-        memcpy(f->peer[h->node].name, guest->wire->peer, sizeof guest->wire->peer);
-        guest->wire = NULL;
-        return;
-    }
-    dt_warn("%s says that it is host %d of %d with %d ranks: refused: each of %d hosts comes once, "
-            "with its own --node-rank and address, and 1 to %d ranks",
-            guest->wire->peer, h->node, h->nodes, h->slots, f->nodes, (int)DT_MOST_SLOTS);
-    (void)dt_wire_say(guest->wire, json_pack("{s:i}", "end", dt_status_exit_code(DT_COMM)));
-    forget(&guest->wire);
-}
-
 static bool let_in(dt_first *f)
 {
     const int fd = accept4(f->fd[LISTENS], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -114,18 +87,32 @@ static bool let_in(dt_first *f)
     return true;
 }
 
+/* A guest becomes a host, or is sent away, unless its handshake is under way. */
 static void greet(dt_first *f, peer *guest)
 {
     const dt_greeting greeting = dt_wire_greet(guest->wire);
+    const dt_hello *h = &guest->wire->hello;
+    const char *from = guest->wire->peer;
 
-    if (greeting == DT_GREETED) {
-        seat(f, guest);
-    } else if (greeting != DT_GREETING) {
-        dt_warn("a connection from %s %s: closed", guest->wire->peer,
+    if (greeting == DT_GREETING)
+        return;
+    if (greeting != DT_GREETED) {
+        dt_warn("a connection from %s %s: closed", from,
                 greeting == DT_STRANGER ? "does not have the token"
                                         : "has ended, or is no dtrain launch");
-        forget(&guest->wire);
+    } else if (h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
+               h->slots <= DT_MOST_SLOTS && !f->peer[h->node].wire && host_at(f, from) < 0) {
+        peer *seat = &f->peer[h->node];
+        memcpy(seat->name, from, sizeof seat->name);
+        seat->wire = guest->wire;
+        guest->wire = NULL;
+    } else {
+        dt_warn("%s says that it is host %d of %d with %d ranks: refused: each of %d hosts comes "
+                "once, with its own --node-rank and address, and 1 to %d ranks",
+                from, h->node, h->nodes, h->slots, f->nodes, (int)DT_MOST_SLOTS);
+        (void)dt_wire_say(guest->wire, json_pack("{s:i}", "end", dt_status_exit_code(DT_COMM)));
     }
+    forget(&guest->wire);
 }
 
 static void answer(int *agent, int code)
@@ -184,7 +171,7 @@ static dt_status hear(dt_first *f, int k)
         dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->name);
         forget(&p->wire);
         answer(&p->agent, DT_NO_DAEMON);
-        f->lost_host = true;
+        f->heard[LOST] = true;
     } else if (done) {
         answer(&p->agent, (int)json_integer_value(done));
     } else if (number) {
@@ -194,101 +181,7 @@ static dt_status hear(dt_first *f, int k)
     return st;
 }
 
-static dt_status wait_for_all(dt_first *f)
-{
-    const double until = dt_seconds() + DT_WINDOW_S;
-
-    for (int missing = 1; missing < f->nodes;) {
-        if (f->peer[missing].wire) {
-            missing++;
-            continue;
-        }
-        if (dt_seconds() > until)
-            return dt_fail(DT_COMM,
-                           "host %d of %d (--node-rank %d) has not come to %s within %d s: start "
-                           "the same command there, with the same token",
-                           missing, f->nodes, missing, f->meeting->master, (int)DT_WINDOW_S);
-        (void)wait_for_news(f, DT_PATIENCE_MS);
-        DT_TRY(dt_signals_stopped(f->fd[SIGNALS]));
-        for (int k = 1; k < f->nodes; k++)
-            if (f->poll[PEERS + k].revents)
-                DT_TRY(hear(f, k));
-        for (int k = f->nodes; k < f->peers; k++)
-            if (f->poll[PEERS + k].revents)
-                greet(f, &f->peer[k]);
-        for (int i = 0; i < GUESTS / 4 && let_in(f); i++)
-            ;
-    }
-    return DT_OK;
-}
-
-/* Until the other sides have closed: a socket that is closed with bytes unread is reset, and what
- * it had still to send is lost (RFC 1122, 4.2.2.13). */
-static void end_all(dt_first *f, int code)
-{
-    for (int k = 1; k < f->nodes; k++)
-        if (f->peer[k].wire) {
-            dt_wire_limit(f->peer[k].wire->fd, END_S);
-            (void)dt_wire_say(f->peer[k].wire, json_pack("{s:i}", "end", code));
-            shutdown(f->peer[k].wire->fd, SHUT_WR);
-        }
-    for (int k = 1; k < f->nodes; k++)
-        for (json_t *rest; f->peer[k].wire && (rest = dt_wire_hear(f->peer[k].wire)) != NULL;)
-            json_decref(rest);
-}
-
-/* ---- Opening --------------------------------------------------------------------------------- */
-
-static dt_status listen_to_agents(dt_first *f)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    socklen_t length = sizeof at;
-
-    const int fd = f->fd[AGENTS] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(fd, (const struct sockaddr *)&at, sizeof at.sun_family) != 0 || listen(fd, 64) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &length) != 0)
-        return dt_fail(DT_CANTCREATE, "a socket for mpirun's agent: %s", strerror(errno));
-    at.sun_path[length - sizeof at.sun_family] = '\0';
-    (void)setenv(DT_AGENT_VARIABLE, at.sun_path + 1, 1); /* without it mpirun says what it lacks */
-    return DT_OK;
-}
-
-static dt_status meet_others(dt_first *f, dt_hosts *h)
-{
-    f->peers = f->nodes + GUESTS;
-    DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].name));
-    const dt_status st = wait_for_all(f);
-    for (; f->peers > f->nodes; f->peers--) /* no more hosts */
-        forget(&f->peer[f->peers - 1].wire);
-    close(f->fd[LISTENS]);
-    f->fd[LISTENS] = -1;
-    if (st != DT_OK)
-        end_all(f, dt_status_exit_code(st));
-    DT_TRY(st);
-    for (int k = 0; k < f->nodes; k++) {
-        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire->hello;
-        DT_TRY(dt_hosts_add(h, f->peer[k].name, strlen(f->peer[k].name), hello->slots));
-    }
-    return listen_to_agents(f);
-}
-
-dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
-{
-    dt_first *f = NULL;
-
-    DT_TRY(dt_calloc(&f, 1, sizeof *f, "the meeting of hosts"));
-    *out = f;
-    f->meeting = m;
-    f->nodes = f->peers = m->own.nodes;
-    for (int k = 0; k < f->nodes; k++)
-        f->peer[k].agent = -1;
-    for (int i = 0; i < PEERS; i++)
-        f->fd[i] = -1;
-    DT_TRY(dt_signals_open(&f->fd[SIGNALS]));
-    return f->nodes > 1 ? meet_others(f, h) : DT_OK;
-}
-
-/* ---- While mpirun runs ----------------------------------------------------------------------- */
+/* ---- What mpirun asks for and says ---------------------------------------------------------- */
 
 /* An array: the host, and the words of its daemon; from an agent of this user. */
 static void take_request(dt_first *f)
@@ -312,50 +205,43 @@ static void take_request(dt_first *f)
 }
 
 /* A line that mpirun draws around what it says. */
-static bool is_ruler(const char *line, size_t length)
+static bool is_ruler(const char *line)
 {
-    enum { SHORTEST = 60 };
+    enum { SHORTEST = 59 };
+    const size_t n = strspn(line, "-");
 
-    return length >= SHORTEST && strspn(line, "-") >= length - 1;
-}
-
-/* Whether a line or block only repeats what dtrain says better: that a process has ended with a
- * code, or that there was a signal to stop. Open MPI 5 breaks the line before "signal". */
-static bool is_repeated(const dt_first *f, bool block)
-{
-    return (block && f->spoke && strstr(f->held, "non-zero")) ||
-           (f->asked && ((block && strstr(f->held, "signal 10 (")) ||
-                         strncmp(f->held, "mpirun: Forwarding signal", 25) == 0));
+    return n >= SHORTEST && line[n] == '\n';
 }
 
 static void end_held(dt_first *f, bool shown)
 {
-    f->lost_host |= strstr(f->held, lost) != NULL;
-    f->whole |= strstr(f->held, "the run is complete all the same") != NULL;
-    f->stalled |= strstr(f->held, "; checkpoints are whole: start it again") != NULL;
+    for (int i = 0; i < SAYINGS; i++)
+        f->heard[i] |= strstr(f->held, saying[i]) != NULL;
     if (shown)
         (void)!write(STDERR_FILENO, f->held, f->held_bytes);
     f->held_bytes = 0;
     f->held[0] = '\0';
 }
 
-/* What is held ends with a line: is it whole? A block is, between two rulers. */
+/* What is held ends with a line: is it whole? A block is, between two rulers. Left out is what only
+ * repeats what dtrain says better: that a process has ended with a code, or that there was a signal
+ * to stop. Open MPI 5 breaks the line before "signal". */
 static void pass_line(dt_first *f)
 {
-    const char *end = f->held + f->held_bytes, *first = memchr(f->held, '\n', f->held_bytes);
     const char *last = memrchr(f->held, '\n', f->held_bytes - 1);
-    const bool block = is_ruler(f->held, (size_t)(first + 1 - f->held));
-
-    if (block && !(last && is_ruler(last + 1, (size_t)(end - last - 1))))
-        return;
     const char *by = f->asked ? strstr(f->held, by_usr1) : NULL; /* this process was told, say: */
+    const bool block = is_ruler(f->held);
+
+    if (block && !(last && is_ruler(last + 1)))
+        return;
     if (by)
         dprintf(STDERR_FILENO, "dtrain: stopped by SIG%s%s", dt_signals_word(f->asked),
                 by + strlen(by_usr1));
-    f->said |= strstr(f->held, "dtrain: stopped by SIG") != NULL;
-    const bool shown = !is_repeated(f, block);
-    f->spoke |= shown && !block;
-    end_held(f, shown && !by);
+    const bool repeated = (block && f->spoke && strstr(f->held, "non-zero")) ||
+                          (f->asked && block && strstr(f->held, "signal 10 (")) ||
+                          (f->asked && strncmp(f->held, "mpirun: Forwarding signal", 25) == 0);
+    f->spoke |= !repeated && !block;
+    end_held(f, !repeated && !by);
 }
 
 /* What mpirun says on its standard error, as far as it has come. */
@@ -379,15 +265,128 @@ static void pass_errors(dt_first *f)
     f->fd[ERRORS] = -1;
 }
 
+/* ---- All of it, as it comes ------------------------------------------------------------------ */
+
+/* Wait for news, so long at most, and look after it. It fails only before the run begins. */
+static dt_status serve(dt_first *f, int ms, bool *news)
+{
+    struct pollfd at[PEERS + DT_MOST_HOSTS + GUESTS];
+    const int polls = PEERS + f->nodes + GUESTS;
+
+    for (int i = 0; i < polls; i++) {
+        const dt_wire *w = i < PEERS ? NULL : f->peer[i - PEERS].wire;
+        const int fd = i < PEERS ? f->fd[i] : w ? w->fd : -1;
+        at[i] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    *news = poll(at, (nfds_t)polls, ms) > 0;
+    for (int k = 1; k < f->nodes; k++)
+        if (at[PEERS + k].revents)
+            DT_TRY(hear(f, k));
+    for (int k = f->nodes; k < f->nodes + GUESTS; k++)
+        if (at[PEERS + k].revents)
+            greet(f, &f->peer[k]);
+    for (int i = 0; i < GUESTS / 4 && let_in(f); i++)
+        ;
+    if (at[AGENTS].revents)
+        take_request(f);
+    if (at[ERRORS].revents)
+        pass_errors(f);
+    if (f->mpirun == 0)
+        return dt_signals_stopped(f->fd[SIGNALS]);
+    for (int number; (number = dt_signals_next(f->fd[SIGNALS])) != 0;)
+        pass_signal(f, number);
+    return DT_OK;
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+/* Until the other sides have closed: a socket that is closed with bytes unread is reset, and what
+ * it had still to send is lost (RFC 1122, 4.2.2.13). */
+static void end_all(dt_first *f, int code)
+{
+    for (int k = 1; k < f->nodes; k++)
+        if (f->peer[k].wire) {
+            dt_wire_limit(f->peer[k].wire->fd, END_S);
+            (void)dt_wire_say(f->peer[k].wire, json_pack("{s:i}", "end", code));
+            shutdown(f->peer[k].wire->fd, SHUT_WR);
+        }
+    for (int k = 1; k < f->nodes; k++)
+        for (json_t *rest; f->peer[k].wire && (rest = dt_wire_hear(f->peer[k].wire)) != NULL;)
+            json_decref(rest);
+}
+
+static dt_status listen_to_agents(dt_first *f)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    socklen_t length = sizeof at;
+
+    const int fd = f->fd[AGENTS] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (const struct sockaddr *)&at, sizeof at.sun_family) != 0 || listen(fd, 64) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &length) != 0)
+        return dt_fail(DT_CANTCREATE, "a socket for mpirun's agent: %s", strerror(errno));
+    at.sun_path[length - sizeof at.sun_family] = '\0';
+    (void)setenv(DT_AGENT_VARIABLE, at.sun_path + 1, 1); /* without it mpirun says what it lacks */
+    return DT_OK;
+}
+
+static dt_status meet_others(dt_first *f, dt_hosts *h)
+{
+    const double until = dt_seconds() + DT_WINDOW_S;
+    dt_status st = DT_OK;
+    bool news;
+
+    DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].name));
+    for (int missing = 1; missing < f->nodes && st == DT_OK;)
+        if (f->peer[missing].wire)
+            missing++;
+        else if (dt_seconds() <= until)
+            st = serve(f, DT_PATIENCE_MS, &news);
+        else
+            st = dt_fail(DT_COMM,
+                         "host %d of %d (--node-rank %d) has not come to %s within %d s: start "
+                         "the same command there, with the same token",
+                         missing, f->nodes, missing, f->meeting->master, (int)DT_WINDOW_S);
+    for (int i = 0; i < GUESTS; i++) /* no more hosts */
+        forget(&f->peer[f->nodes + i].wire);
+    close(f->fd[LISTENS]);
+    f->fd[LISTENS] = -1;
+    if (st != DT_OK)
+        end_all(f, dt_status_exit_code(st));
+    DT_TRY(st);
+    for (int k = 0; k < f->nodes; k++) {
+        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire->hello;
+        DT_TRY(dt_hosts_add(h, f->peer[k].name, strlen(f->peer[k].name), hello->slots));
+    }
+    return listen_to_agents(f);
+}
+
+dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
+{
+    dt_first *f = NULL;
+
+    DT_TRY(dt_calloc(&f, 1, sizeof *f, "the meeting of hosts"));
+    *out = f;
+    f->meeting = m;
+    f->nodes = m->own.nodes;
+    for (int k = 0; k < f->nodes; k++)
+        f->peer[k].agent = -1;
+    for (int i = 0; i < PEERS; i++)
+        f->fd[i] = -1;
+    DT_TRY(dt_signals_open(&f->fd[SIGNALS]));
+    return f->nodes > 1 ? meet_others(f, h) : DT_OK;
+}
+
+/* ---- While mpirun runs ----------------------------------------------------------------------- */
+
 /* One that is asked before mpirun or a rank handles signals dies of USR1, or, where daemons are not
  * there yet, ends with 0 (Open MPI 4.1.4) or an error of its own (5.0.7): it had not begun. A run
  * that is complete says so. */
 static int end_code(dt_first *f, int code)
 {
     if (f->meeting->by->bare && code > 1 && code < 32) /* of a rank that it has ended, too */
-        code = f->stalled ? dt_status_exit_code(DT_STALLED) : 128 + code;
+        code = f->heard[STALLED] ? dt_status_exit_code(DT_STALLED) : 128 + code;
     if (f->hangs)
-        return dt_status_exit_code(f->said ? DT_PREEMPTED : DT_COMM);
+        return dt_status_exit_code(f->heard[STOPPED] ? DT_PREEMPTED : DT_COMM);
     if (code == 128 + SIGABRT && !f->began) {
         dt_warn("mpirun has crashed; Open MPI 4 does where a host's name has 57 letters");
         return dt_status_exit_code(DT_COMM);
@@ -397,9 +396,9 @@ static int end_code(dt_first *f, int code)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
         return 128 + f->ended;
     }
-    if (!f->asked || f->whole || (f->began && code != 0 && code != 128 + SIGUSR1))
+    if (!f->asked || f->heard[WHOLE] || (f->began && code != 0 && code != 128 + SIGUSR1))
         return code;
-    if (!f->said)
+    if (!f->heard[STOPPED])
         dt_note("dtrain: stopped by SIG%s before the run was set up: nothing to save yet; start it "
                 "again",
                 dt_signals_word(f->asked));
@@ -421,34 +420,10 @@ static void end_idle(dt_first *f)
     kill(f->mpirun, now - f->busy_s < IDLE_S + END_S ? SIGTERM : SIGKILL);
 }
 
-static int stand_between(dt_first *f)
-{
-    int code = 0;
-
-    for (f->busy_s = dt_seconds(); !dt_child_ended(f->mpirun, &code); end_idle(f)) {
-        if (!wait_for_news(f, f->asked || !f->began ? ASK_AGAIN_MS : DT_PATIENCE_MS)) {
-            dt_child_bound(f->mpirun);
-            if (f->asked && !f->ended) /* before ranks were there, it was lost */
-                kill(f->mpirun, SIGUSR1);
-        }
-        for (int k = 1; k < f->nodes; k++)
-            if (f->poll[PEERS + k].revents)
-                (void)!hear(f, k);
-        if (f->poll[AGENTS].revents)
-            take_request(f);
-        if (f->poll[ERRORS].revents)
-            pass_errors(f);
-        for (int number; (number = dt_signals_next(f->fd[SIGNALS])) != 0;)
-            pass_signal(f, number);
-    }
-    pass_errors(f);
-    end_held(f, true);
-    return end_code(f, code);
-}
-
 dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code)
 {
     int errors[2];
+    bool news;
 
     f->trains = trains;
     if (pipe2(errors, O_CLOEXEC) != 0 || fcntl(errors[0], F_SETFL, O_NONBLOCK) != 0)
@@ -456,20 +431,33 @@ dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code)
     f->fd[ERRORS] = errors[0];
     const dt_status st = dt_child_start(word, errors[1], &f->mpirun);
     close(errors[1]);
-    *code = st == DT_OK ? stand_between(f) : dt_status_exit_code(st);
-    if (st == DT_OK && f->lost_host && (*code == 0 || *code == DT_NO_DAEMON)) {
+    if (st != DT_OK) {
+        end_all(f, dt_status_exit_code(st));
+        return st;
+    }
+    for (f->busy_s = dt_seconds(); !dt_child_ended(f->mpirun, code); end_idle(f)) {
+        (void)!serve(f, f->asked || !f->began ? ASK_AGAIN_MS : DT_PATIENCE_MS, &news);
+        if (!news)
+            dt_child_bound(f->mpirun);
+        if (!news && f->asked && !f->ended) /* before ranks were there, it was lost */
+            kill(f->mpirun, SIGUSR1);
+    }
+    pass_errors(f);
+    end_held(f, true);
+    *code = end_code(f, *code);
+    if (f->heard[LOST] && (*code == 0 || *code == DT_NO_DAEMON)) {
         dt_warn("mpirun has lost a host and ends with %d: the run is not complete", *code);
         *code = dt_status_exit_code(DT_COMM);
     }
     end_all(f, *code);
-    return st;
+    return DT_OK;
 }
 
 void dt_first_close(dt_first *f)
 {
     if (!f)
         return;
-    for (int k = 0; k < f->peers; k++)
+    for (int k = 0; k < f->nodes; k++)
         dt_wire_close(f->peer[k].wire);
     for (int i = 0; i < PEERS; i++)
         if (f->fd[i] >= 0)

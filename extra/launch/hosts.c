@@ -54,16 +54,6 @@ dt_status dt_hosts_parse(dt_hosts *h, const char *text, int slots)
 
 /* ---- Rank tables ----------------------------------------------------------------------------- */
 
-typedef struct table_reader {
-    const char *path;
-    dt_hosts *hosts;
-    const char *before; /* the last server's id */
-} table_reader;
-
-/* In this server. */
-#define table_fail(t, fmt, ...)                                                                    \
-    dt_fail(DT_CONFIG, "%s: server_list[%d]: " fmt, (t)->path, (t)->hosts->count, __VA_ARGS__)
-
 /* All numbers in it are texts. */
 static bool is_number(const char *text, size_t n)
 {
@@ -73,74 +63,70 @@ static bool is_number(const char *text, size_t n)
     return strcmp(text, want) == 0;
 }
 
-static dt_status read_device(const table_reader *t, json_t *device, size_t expected)
+/* before: the last server's id, or NULL. */
+static dt_status read_server(dt_hosts *h, json_t *server, const char *before)
 {
-    const char *rank;
-    json_error_t error;
-
-    if (json_unpack_ex(device, &error, 0, "{s:s}", "rank_id", &rank) != 0)
-        return table_fail(t, "the device of rank %zu: %s", expected, error.text);
-    if (!is_number(rank, expected))
-        return table_fail(t,
-                          "rank_id is '%.40s', expected '%zu': they run from 0 without gaps, in "
-                          "the lexical order of server_id",
-                          rank, expected);
-    return DT_OK;
-}
-
-static dt_status read_server(table_reader *t, json_t *server)
-{
-    const char *id;
+    const char *id, *rank;
     json_t *devices;
     json_error_t error;
 
     if (json_unpack_ex(server, &error, 0, "{s:s, s:o}", "server_id", &id, "device", &devices) != 0)
-        return table_fail(t, "%s", error.text);
+        return dt_fail(DT_CONFIG, "%s", error.text);
     if (strchr(id, '*'))
-        return table_fail(
-            t, "server_id '%.80s' is a placeholder: replace it by this host's address", id);
-    if (t->before && strcmp(t->before, id) >= 0)
-        return table_fail(t,
-                          "server_id '%.80s' stands after '%.80s': servers stand in lexical order, "
-                          "each once",
-                          id, t->before);
+        return dt_fail(DT_CONFIG,
+                       "server_id '%.80s' is a placeholder: replace it by this host's address", id);
+    if (before && strcmp(before, id) >= 0)
+        return dt_fail(DT_CONFIG,
+                       "server_id '%.80s' stands after '%.80s': servers stand in lexical order, "
+                       "each once",
+                       id, before);
     const size_t count = json_array_size(devices); /* 0: it is no array, too */
     if (count != 1 && count != 2 && count != 4 && count != 8)
-        return table_fail(t, "'device' of '%.80s' is not a list of 1, 2, 4 or 8", id);
-    for (size_t i = 0; i < count; i++)
-        DT_TRY(read_device(t, json_array_get(devices, i), (size_t)t->hosts->ranks + i));
-    t->before = id;
-    const dt_status st = dt_hosts_add(t->hosts, id, strlen(id), (int64_t)count);
-    if (st == DT_OK || st == DT_NOMEM)
-        return st;
-    return dt_fail_place(DT_CONFIG, "%s: server_list[%d]: ", t->path, t->hosts->count);
+        return dt_fail(DT_CONFIG, "'device' of '%.80s' is not a list of 1, 2, 4 or 8", id);
+    for (size_t i = 0; i < count; i++) {
+        const size_t want = (size_t)h->ranks + i;
+        json_t *device = json_array_get(devices, i);
+        if (json_unpack_ex(device, &error, 0, "{s:s}", "rank_id", &rank) != 0)
+            return dt_fail(DT_CONFIG, "the device of rank %zu: %s", want, error.text);
+        if (!is_number(rank, want))
+            return dt_fail(DT_CONFIG,
+                           "rank_id is '%.40s', expected '%zu': they run from 0 without gaps, in "
+                           "the lexical order of server_id",
+                           rank, want);
+    }
+    return dt_hosts_add(h, id, strlen(id), (int64_t)count);
 }
 
-static dt_status read_root(table_reader *t, json_t *root)
+static dt_status read_root(dt_hosts *h, json_t *root)
 {
-    const char *version, *status, *count;
-    json_t *servers;
+    const char *version, *status, *count, *before = NULL;
+    json_t *servers, *server;
     json_error_t error;
+    size_t i;
 
     if (json_unpack_ex(root, &error, 0, "{s:s, s:s, s:s, s:o}", "version", &version, "status",
                        &status, "server_count", &count, "server_list", &servers) != 0)
-        return dt_fail(DT_CONFIG, "%s: %s", t->path, error.text);
+        return dt_fail(DT_CONFIG, "%s", error.text);
     if (strcmp(version, "1.0") != 0 || strcmp(status, "completed") != 0)
-        return dt_fail(DT_CONFIG, "%s: version '%.40s' and status '%.40s', not 1.0 and completed",
-                       t->path, version, status);
+        return dt_fail(DT_CONFIG, "version '%.40s' and status '%.40s', not 1.0 and completed",
+                       version, status);
     if (json_array_size(servers) == 0)
-        return dt_fail(DT_CONFIG, "%s: server_list is not a list of servers", t->path);
+        return dt_fail(DT_CONFIG, "server_list is not a list of servers");
     if (!is_number(count, json_array_size(servers)))
-        return dt_fail(DT_CONFIG, "%s: server_count is '%.40s', but server_list has %zu", t->path,
-                       count, json_array_size(servers));
-    for (size_t i = 0; i < json_array_size(servers); i++)
-        DT_TRY(read_server(t, json_array_get(servers, i)));
+        return dt_fail(DT_CONFIG, "server_count is '%.40s', but server_list has %zu", count,
+                       json_array_size(servers));
+    json_array_foreach(servers, i, server)
+    {
+        const dt_status st = read_server(h, server, before);
+        if (st != DT_OK)
+            return dt_fail_place(st, "server_list[%zu]: ", i);
+        before = json_string_value(json_object_get(server, "server_id"));
+    }
     return DT_OK;
 }
 
 dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 {
-    table_reader t = {.path = path, .hosts = h};
     enum { MOST_BYTES = 4 << 20 };
     json_error_t error;
     char *text = NULL;
@@ -150,9 +136,11 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
     if (st != DT_OK)
         return st == DT_FORMAT ? DT_CONFIG : st;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    st = root ? read_root(&t, root)
-              : dt_fail(DT_CONFIG, "%s:%d:%d: not JSON: %s", path, error.line, error.column,
-                        error.text);
+    if (!root)
+        st = dt_fail(DT_CONFIG, "%s:%d:%d: not JSON: %s", path, error.line, error.column,
+                     error.text);
+    else if ((st = read_root(h, root)) != DT_OK)
+        st = dt_fail_place(st == DT_NOMEM ? st : DT_CONFIG, "%s: ", path);
     json_decref(root);
     free(text);
     return st;
@@ -160,14 +148,13 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
 
 dt_status dt_ranktable(int argc, char **argv, int *code)
 {
-    const bool help = argc == 1 && strcmp(argv[0], "--help") == 0;
     dt_hosts h = {.list = NULL};
 
     (void)code;
-    if (help)
-        printf("Usage: dtrain ranktable FILE\n");
-    if (help || argc != 1)
-        return help ? DT_OK : dt_fail(DT_USAGE, "usage: dtrain ranktable FILE");
+    if (argc != 1)
+        return dt_fail(DT_USAGE, "usage: dtrain ranktable FILE");
+    if (strcmp(argv[0], "--help") == 0)
+        return printf("Usage: dtrain ranktable FILE\n"), DT_OK;
     const dt_status st = dt_ranktable_read(&h, argv[0]);
     if (st == DT_OK)
         printf("ok   %s: %d ranks on %d host%s: %s\n", argv[0], h.ranks, h.count,

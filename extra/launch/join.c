@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "launch.h"
 
 enum {
     RETRY_MS = 200,
@@ -25,36 +25,31 @@ typedef struct joined {
 
 /* ---- Finding the first host ------------------------------------------------------------------ */
 
-/* stranger: trying again will not help. */
-static dt_status greet(joined *j, bool *stranger)
-{
-    const dt_meeting *m = j->meeting;
-    int fd = -1;
-
-    DT_TRY(dt_wire_socket(m->master, &fd, NULL));
-    DT_TRY(dt_wire_open(&j->wire, fd, &m->token, &m->own));
-    const dt_greeting greeting = dt_wire_greet(j->wire);
-    if (greeting == DT_GREETED)
-        return DT_OK;
-    dt_wire_close(j->wire);
-    *stranger = greeting == DT_STRANGER;
-    return dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
-                   *stranger ? "has another token"
-                             : "does not answer, or what answers there is no dtrain launch");
-}
-
 /* It may be started last. */
 static dt_status meet_first(joined *j)
 {
+    const dt_meeting *m = j->meeting;
     const double began = dt_seconds();
-    bool noted = false, stranger = false;
+    bool noted = false;
 
     for (;; nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL)) {
+        dt_greeting greeting = DT_LEFT;
+        int fd = -1;
         DT_TRY(dt_signals_stopped(j->signals));
-        const dt_status st = greet(j, &stranger);
+        dt_status st = dt_wire_socket(m->master, &fd, NULL);
+        if (st == DT_OK && (st = dt_wire_open(&j->wire, fd, &m->token, &m->own)) == DT_OK) {
+            greeting = dt_wire_greet(j->wire);
+            if (greeting == DT_GREETED)
+                return DT_OK;
+            dt_wire_close(j->wire);
+            st = dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
+                         greeting == DT_STRANGER
+                             ? "has another token"
+                             : "does not answer, or what answers there is no dtrain launch");
+        }
         const double waited = dt_seconds() - began;
-        if (st != DT_COMM || stranger || waited > DT_WINDOW_S)
-            return st;
+        if (st != DT_COMM || greeting == DT_STRANGER || waited > DT_WINDOW_S)
+            return st; /* trying again does not help, or takes too long */
         if (!noted && waited > NOTE_S)
             dt_note("%s; it is not started yet, or its run has begun without this host: trying for "
                     "%d s",
@@ -162,37 +157,25 @@ dt_status dt_join(const dt_meeting *m, int *code)
 
 /* ---- The agent ------------------------------------------------------------------------------- */
 
-/* Blanks before the first word, quotes around values. */
-static char *bare_word(char *word)
-{
-    word += strspn(word, " ");
-    const size_t length = strlen(word);
-    if (length < 2 || word[0] != '"' || word[length - 1] != '"')
-        return word;
-    word[length - 1] = '\0';
-    return word + 1;
-}
-
-/* PRRTE, of Open MPI 5, has "NAME=value;export NAME;...;/usr/bin/prted": variables are the other
- * host's own, and the program is the one that PATH finds there. */
-static char *program_of(char *word)
-{
-    char *last = strrchr(word, ';');
-    char *program = last ? last + 1 : word, *slash = strrchr(program, '/');
-
-    return slash ? slash + 1 : program;
-}
-
-/* Without "--daemonize": the daemon would leave its parent, and outlive it. */
+/* Words come with blanks before the first and quotes around values. PRRTE, of Open MPI 5, has
+ * "NAME=value;export NAME;...;/usr/bin/prted": variables are the other host's own, and the program
+ * is the one that PATH finds there. By "--daemonize" it would leave its parent, and outlive it. */
 json_t *dt_agent_request(int argc, char **argv)
 {
     json_t *words = json_array();
     int failed = words == NULL;
 
     for (int i = 0; i < argc; i++) {
-        char *word = i == 0 ? argv[i] : bare_word(argv[i]);
+        char *word = argv[i] + (i > 0 ? strspn(argv[i], " ") : 0);
+        const size_t length = strlen(word);
+        if (i > 0 && length >= 2 && word[0] == '"' && word[length - 1] == '"') {
+            word[length - 1] = '\0';
+            word++;
+        }
+        for (char *end; i == 1 && (end = strpbrk(word, ";/")) != NULL;)
+            word = end + 1;
         if (strcmp(word, "--daemonize") != 0)
-            failed |= json_array_append_new(words, json_string(i == 1 ? program_of(word) : word));
+            failed |= json_array_append_new(words, json_string(word));
     }
     if (!failed)
         return words;

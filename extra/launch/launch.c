@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "meet.h"
+#include "cli/cli.h"
+#include "launch.h"
 
 extern char **environ;
 
@@ -17,7 +18,8 @@ typedef struct launch_words {
     /* -1: not given */
     int64_t np, per_host, nodes, node;
     bool dry_run, help;
-    char **rest; /* dtrain's own, up to NULL */
+    char **rest; /* dtrain's own, [rests] up to NULL; rest[-1] is there */
+    int rests;
 } launch_words;
 
 enum { MOST_RANKS = DT_MOST_HOSTS * DT_MOST_SLOTS };
@@ -75,8 +77,7 @@ static int find_row(const char *name, size_t length)
 {
     for (int i = 0; i < ROWS; i++) {
         size_t same = 0;
-        while (same < length &&
-               (row[i].name[same] == name[same] || (row[i].name[same] == '-' && name[same] == '_')))
+        while (same < length && row[i].name[same] == (name[same] == '_' ? '-' : name[same]))
             same++;
         if (same == length && row[i].name[same] == '\0')
             return i;
@@ -102,22 +103,9 @@ static dt_status set(launch_words *w, int i, const char *value)
     return DT_OK;
 }
 
-/* Numbers that were not given, from their variables. */
-static dt_status read_variables(launch_words *w)
-{
-    for (int i = 0; i < ROWS; i++) {
-        const char *value = row[i].variable ? getenv(row[i].variable) : NULL;
-        if (value && *(const int64_t *)((const char *)w + row[i].offset) < 0)
-            DT_TRY(set(w, i, value));
-    }
-    return DT_OK;
-}
-
 /* argv up to its NULL, whose words that are dtrain's own move together. */
 static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
 {
-    char **rest = word; /* dtrain's words move together */
-
     *w = (launch_words){.by = by, .np = -1, .per_host = -1, .nodes = -1, .node = -1, .rest = word};
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char *name = *word + 2;
@@ -125,7 +113,7 @@ static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
         const int i = strncmp(*word, "--", 2) == 0 ? find_row(name, length - 2) : -1;
         const bool own = (*word)[length] != '\0'; /* value: --name=value */
         if (i < 0) {
-            *rest++ = *word;
+            w->rest[w->rests++] = *word;
         } else if (row[i].most < 0) {
             *(bool *)((char *)w + row[i].offset) = true;
         } else {
@@ -134,8 +122,8 @@ static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
         }
     }
     for (word += *word != NULL; *word; word++)
-        *rest++ = *word;
-    *rest = NULL;
+        w->rest[w->rests++] = *word;
+    w->rest[w->rests] = NULL;
     return DT_OK;
 }
 
@@ -165,10 +153,11 @@ static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
         if (n >= LINE || !whole || *name == '-' || *at == '\xef' || strchr(at, '\r') ||
             (after &&
              (!dt_whole_parse(after, &after, &count) || count < 1 || count > DT_MOST_SLOTS)))
-            st = dt_fail(DT_CONFIG, "%s:%d: not a line of a hostfile: NAME slots=1..%d, no CR/BOM",
-                         path, number, (int)DT_MOST_SLOTS);
-        if (st == DT_OK && adds && *name && *name != '#' &&
-            dt_hosts_add(h, name, letters, count) != DT_OK)
+            st = dt_fail(DT_CONFIG, "not a line of a hostfile: NAME slots=1..%d, no CR/BOM",
+                         (int)DT_MOST_SLOTS);
+        else if (adds && *name && *name != '#')
+            st = dt_hosts_add(h, name, letters, count);
+        if (st != DT_OK)
             st = dt_fail_place(DT_CONFIG, "%s:%d: ", path, number);
         at += n + 1;
     }
@@ -280,8 +269,8 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
             strncmp(*v, "DT_SPLIT_NODES=", 15) == 0)
             all = all && put(line, bytes, w->by->export, *v);
     all = all && put(line, bytes, NULL, w->program ? w->program : program);
-    for (char **word = w->rest; *word; word++)
-        all = all && put(line, bytes, NULL, *word);
+    for (int i = 0; i < w->rests; i++)
+        all = all && put(line, bytes, NULL, w->rest[i]);
     return all ? DT_OK : dt_fail(DT_NOMEM, "no memory for mpirun's command line");
 }
 
@@ -328,8 +317,12 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
     *m = (dt_meeting){.by = w->by, .own.nodes = 1};
-    if (!listed && (apart || w->np < 0)) /* --np N: here, whatever a batch system has set */
-        DT_TRY(read_variables(w));
+    for (int i = 0; i < ROWS && !listed; i++) {
+        const bool counts = row[i].variable && (apart || w->np < 0); /* --np N: here, whatever a */
+        const char *value = counts ? getenv(row[i].variable) : NULL; /* batch system has set */
+        if (value && *(const int64_t *)((const char *)w + row[i].offset) < 0)
+            DT_TRY(set(w, i, value));
+    }
     if (apart && (listed || w->nodes < 1))
         return dt_fail(DT_USAGE, "--nnodes N (or NNODES), from 1, --node-rank, --master and "
                                  "--token-file go together, for hosts that are started one by "
@@ -358,13 +351,11 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     return dt_token_read(&m->token, w->token);
 }
 
-dt_status dt_launch(int argc, char **argv, const dt_launcher *by,
-                    dt_status (*check)(int argc, char **argv, bool *alone), bool peers, int *code)
+dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
 {
     launch_words w;
     dt_meeting m;
     bool alone;
-    int count = 0;
 
     if (argc > 0 && strcmp(argv[0], "--as-agent") == 0) {
         *code = dt_agent(argc - 1, argv + 1);
@@ -375,11 +366,10 @@ dt_status dt_launch(int argc, char **argv, const dt_launcher *by,
         print_help();
         return DT_OK;
     }
-    while (w.rest[count])
-        count++;
-    DT_TRY(w.program || w.dry_run ? DT_OK : check(count + 1, w.rest - 1, &alone));
+    if (!w.program && !w.dry_run)
+        DT_TRY(dt_arguments_check(w.rests + 1, w.rest - 1, &alone));
     DT_TRY(find_meeting(&w, &m));
-    if (peers && m.own.nodes < 2)
+    if (m.own.nodes < 2 && dt_comm_has_peers())
         return dt_fail(DT_USAGE, "launch: each of the processes that a launcher has started beside "
                                  "this one would start a run of its own: start one, or give "
                                  "--nnodes");

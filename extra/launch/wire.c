@@ -1,5 +1,5 @@
 /* wire.c - the token, the handshake and the messages. */
-#include "meet.h"
+#include "launch.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -69,18 +69,6 @@ static dt_status same(const dtd_group *g, const char *what, int64_t value, const
     return dt_comm_same(g->comm, &(dt_field){name, text ? text : number}, 1);
 }
 
-static dt_status same_tensor(const dtd_group *g, size_t i, const dtd_tensor *t)
-{
-    char what[64];
-
-    snprintf(what, sizeof what, "the name of tensor %zu", i);
-    DT_TRY(same(g, what, 0, t->name ? t->name : ""));
-    snprintf(what, sizeof what, "the count of tensor %zu", i);
-    DT_TRY(same(g, what, (int64_t)t->count, NULL));
-    snprintf(what, sizeof what, "the type of tensor %zu", i);
-    return same(g, what, 0, dtd_type_name(t->type));
-}
-
 /* One by one: the first that differs ends it, on all ranks. */
 static dt_status find_difference(const dtd_group *g, const dtd_args *a)
 {
@@ -90,8 +78,15 @@ static dt_status find_difference(const dtd_group *g, const dtd_args *a)
     for (size_t i = 0; i < a->args; i++)
         DT_TRY(same(g, a->arg[i].name, a->arg[i].value, a->arg[i].text));
     DT_TRY(same(g, "the number of tensors", (int64_t)a->tensors, NULL));
-    for (size_t i = 0; i < a->tensors; i++)
-        DT_TRY(same_tensor(g, i, &a->list[i]));
+    for (size_t i = 0; i < a->tensors; i++) {
+        const dtd_tensor *t = &a->list[i];
+        snprintf(what, sizeof what, "the name of tensor %zu", i);
+        DT_TRY(same(g, what, 0, t->name ? t->name : ""));
+        snprintf(what, sizeof what, "the count of tensor %zu", i);
+        DT_TRY(same(g, what, (int64_t)t->count, NULL));
+        snprintf(what, sizeof what, "the type of tensor %zu", i);
+        DT_TRY(same(g, what, 0, dtd_type_name(t->type)));
+    }
     for (int r = 0; a->counts && r < g->comm->world; r++) {
         snprintf(what, sizeof what, "counts[%d]", r);
         DT_TRY(same(g, what, (int64_t)a->counts[r], NULL));

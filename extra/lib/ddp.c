@@ -1,5 +1,6 @@
 /* ddp.c - gradients that are summed while backward goes on: the trainer's exchange over a slab in
- * which a list of gradients lies in reverse order, rounds of calls that fill it, and hooks. */
+ * which a list of gradients lies in reverse order, rounds of calls that fill it, hooks, and an
+ * optimizer that waits for the sums. */
 #include "lib.h"
 
 #include <math.h>
@@ -20,8 +21,6 @@ struct dtd_ddp {
     dt_span *tensor;        /* [count], in the slab: gradient i is tensor count - 1 - i; owned */
     size_t count, floats;   /* floats of the slab */
     dtd_ddp_opts o;         /* without zeros that stand for something */
-    dtd_hook hook;
-    double threshold;
 
     dt_exchange *x;
     dt_node_mem *node; /* the exchange's memory: the node's, or this rank's */
@@ -46,7 +45,7 @@ static size_t ddp_bytes(double mib)
     return (size_t)fmin(fmax(mib * 1048576, 1), 1e15);
 }
 
-static dt_status ddp_open(dtd_ddp *d)
+static dt_status ddp_open(dtd_ddp *d, dtd_hook hook, double threshold)
 {
     dt_comm *c = d->group->comm;
     const dt_exchange_opts o = {.name = "auto",
@@ -56,8 +55,8 @@ static dt_status ddp_open(dtd_ddp *d)
                                 .tensors = d->count,
                                 .bucket_bytes = ddp_bytes(d->o.bucket_mb),
                                 .outer_bytes = ddp_bytes(d->o.first_bucket_mb),
-                                .compress = ddp_compress[d->hook],
-                                .threshold = d->threshold,
+                                .compress = ddp_compress[hook],
+                                .threshold = threshold,
                                 .threads = d->o.threads};
     dt_exchange_needs needs;
     void *memory = NULL;
@@ -178,7 +177,7 @@ int dtd_ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count, const dtd_d
     DTD_TRY(dtd_compare(g, st, &(dtd_args){arg, DT_COUNT_OF(arg), list, list ? count : 0, NULL}));
     st = dt_comm_agree(g->comm, ddp_make(&d, g, list, count, &o));
     if (st == DT_OK)
-        st = ddp_open(d);
+        st = ddp_open(d, DTD_HOOK_NONE, 0);
     if (st != DT_OK) {
         ddp_free(d);
         return dtd_leave(st);
@@ -197,9 +196,7 @@ void dtd_ddp_free(dtd_ddp *d)
 
 static dt_status ddp_enter(dtd_call call, const dtd_ddp *d)
 {
-    dtd_group *g = d ? d->group : NULL;
-
-    DT_TRY(dtd_enter(call, &g));
+    DT_TRY(dtd_enter(call, NULL));
     if (!d)
         return dt_fail(DT_USAGE, "%s: d is NULL", dtd_call_name[call]);
     return d->x ? DT_OK
@@ -223,10 +220,8 @@ int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
                     threshold);
     const dtd_arg arg[] = {{"hook", hook, NULL}, {"threshold", 0, text}};
     DTD_TRY(dtd_compare(d->group, st, &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg)}));
-    d->hook = hook;
-    d->threshold = threshold;
     ddp_close(d);
-    st = ddp_open(d);
+    st = ddp_open(d, hook, threshold);
     if (st != DT_OK)
         ddp_close(d);
     return dtd_leave(st);
@@ -325,12 +320,6 @@ int dtd_ddp_unused(dtd_ddp *d, size_t i)
 
 /* ---- The sums ---------------------------------------------------------------------------- */
 
-int dtd_ddp_rounds(const dtd_ddp *d, bool *done)
-{
-    *done = d->round == d->rounds;
-    return d->rounds;
-}
-
 /* A rank that lacks gradients sends zeros, so that all ranks come to the end of the step. */
 static dt_status ddp_complete(dtd_ddp *d)
 {
@@ -379,4 +368,42 @@ int dtd_ddp_wait(dtd_ddp *d)
     /* Of the next step nothing is written before all have read. */
     DTD_TRY(dt_exchange_publish(d->x));
     return dtd_leave(st);
+}
+
+/* ---- An optimizer of the program's --------------------------------------------------------- */
+
+struct dtd_optimizer {
+    dtd_ddp *ddp; /* borrowed */
+    int (*step)(void *state);
+    void *state; /* borrowed */
+    int calls;   /* since the last step, which is due after as many as there are rounds */
+};
+
+int dtd_optimizer_new(dtd_optimizer **o, dtd_ddp *d, int (*step)(void *state), void *state)
+{
+    DTD_TRY(dtd_enter(DTD_IN_optimizer_new, NULL));
+    if (o)
+        *o = NULL;
+    if (!o || !d || !step)
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_optimizer_new: o, d or step is NULL"));
+    DTD_TRY(dt_calloc(o, 1, sizeof **o, "an optimizer"));
+    **o = (struct dtd_optimizer){.ddp = d, .step = step, .state = state};
+    return dtd_leave(DT_OK);
+}
+
+int dtd_optimizer_step(dtd_optimizer *o)
+{
+    DTD_TRY(dtd_enter(DTD_IN_optimizer_step, NULL));
+    if (!o)
+        return dtd_leave(dt_fail(DT_USAGE, "dtd_optimizer_step: o is NULL"));
+    if (o->ddp->round < o->ddp->rounds && ++o->calls < o->ddp->rounds)
+        return dtd_leave(DT_OK);
+    o->calls = 0;
+    const int code = dtd_ddp_wait(o->ddp);
+    return code == DTD_OK ? o->step(o->state) : code;
+}
+
+void dtd_optimizer_free(dtd_optimizer *o)
+{
+    free(o);
 }

@@ -36,10 +36,10 @@ typedef enum dtd_call {
 } dtd_call;
 extern const char *const dtd_call_name[DTD_CALLS]; /* "dtd_barrier" */
 
-/* The rank is in this call from now on. *g = all ranks, if it is NULL. DT_USAGE: before dtd_init.
- * Local. */
+/* The rank is in this call from now on. *g = all ranks, if it is NULL; g NULL: it takes no group.
+ * DT_USAGE: before dtd_init. Local. */
 dt_status dtd_enter(dtd_call call, dtd_group **g) DT_MUST_CHECK;
-/* Its first half, where there is no group. Local. */
+/* Its first half, of dtd_init. Local. */
 void dtd_call_begin(dtd_call call);
 /* The call is over: its code; the rank is in the program again. Local. */
 int dtd_leave(dt_status st);
@@ -79,7 +79,4 @@ dt_status dtd_check_data(const void *data, size_t count, const char *what) DT_MU
 dt_status dtd_check_counts(const size_t *counts, const dtd_group *g, size_t *total) DT_MUST_CHECK;
 dt_status dtd_check_list(const dtd_tensor *list, size_t count, bool data) DT_MUST_CHECK;
 const char *dtd_type_name(dtd_type type); /* "fp32" */
-
-/* Rounds of dtd_ddp_ready of this rank in a step. done: all are. Local. */
-int dtd_ddp_rounds(const dtd_ddp *d, bool *done);
 #endif

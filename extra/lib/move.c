@@ -112,20 +112,6 @@ int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_type type
 
 /* A dtd_request is a dt_post with one message. */
 
-static dt_status message_check(dtd_request **r, const void *x, size_t count, dtd_type type,
-                               int peer, const dtd_group *g)
-{
-    DT_TRY(dtd_check_data(r, 1, "r"));
-    DT_TRY(dtd_check_type(type));
-    DT_TRY(dtd_check_data(x, count, "x"));
-    DT_TRY(dtd_check_rank(g, "the other rank", peer));
-    if (count == 0)
-        return dt_fail(DT_USAGE, "a message of no numbers");
-    if (peer == g->comm->rank)
-        return dt_fail(DT_USAGE, "rank %d: a message to itself", peer);
-    return DT_OK;
-}
-
 static int message(dtd_call call, dtd_request **r, const void *x, size_t count, dtd_type type,
                    int peer, dtd_group *g)
 {
@@ -135,7 +121,14 @@ static int message(dtd_call call, dtd_request **r, const void *x, size_t count, 
     DTD_TRY(dtd_enter(call, &g));
     if (r)
         *r = NULL;
-    DTD_TRY(message_check(r, x, count, type, peer, g));
+    DTD_TRY(dtd_check_data(r, 1, "r"));
+    DTD_TRY(dtd_check_type(type));
+    DTD_TRY(dtd_check_data(x, count, "x"));
+    DTD_TRY(dtd_check_rank(g, "the other rank", peer));
+    if (count == 0)
+        return dtd_leave(dt_fail(DT_USAGE, "a message of no numbers"));
+    if (peer == g->comm->rank)
+        return dtd_leave(dt_fail(DT_USAGE, "rank %d: a message to itself", peer));
     DTD_TRY(dt_post_create(&post, g->comm));
     const dt_status st =
         dt_post_message(post, DTD_LANE_USER, call == DTD_IN_isend, x, bytes, peer);
@@ -158,9 +151,7 @@ int dtd_irecv(dtd_request **r, void *x, size_t count, dtd_type type, int from, d
 
 int dtd_wait(dtd_request *r)
 {
-    dtd_group *g = NULL;
-
-    DTD_TRY(dtd_enter(DTD_IN_wait, &g));
+    DTD_TRY(dtd_enter(DTD_IN_wait, NULL));
     DTD_TRY(dtd_check_data(r, 1, "r"));
     const dt_status st = dt_post_wait((dt_post *)r);
     dt_post_destroy((dt_post *)r);

@@ -7,16 +7,17 @@
 
 #include <stdlib.h>
 
-typedef struct run { /* all tensors of one type, in the order of the list */
-    size_t count, tensors;
-    size_t leaf_at, wide_at; /* bytes from the start of a leaf, and of a sum of leaves */
+/* All tensors of one type, in the order of the list. */
+typedef struct run {
+    size_t count, tensors, last; /* the last tensor */
+    size_t at; /* bytes from the start of a value, where there is room for a sum of leaves */
 } run;
 
 struct dtd_sum {
     dtd_group *group; /* borrowed */
     int64_t number;   /* among what is made on the group: which one ranks call with */
     int leaves;
-    size_t tensors, leaf_bytes, wide_bytes;
+    size_t tensors, bytes; /* of a value */
     run runs[DT_NUMBERS];
     dtd_tensor *shape; /* [tensors] without names; owned, as all that follow are */
     struct leaf {
@@ -28,7 +29,7 @@ struct dtd_sum {
     dt_held *held;   /* [leaves] of all ranks */
     void **spare;    /* [leaves + 2] values that are not in use */
     int spares;
-    char *sums; /* [leaf_bytes] */
+    char *sums; /* [bytes] */
 };
 
 /* ---- Making -------------------------------------------------------------------------- */
@@ -50,20 +51,6 @@ void dtd_sum_free(dtd_sum *s)
     free(s);
 }
 
-static void lay_out(dtd_sum *s)
-{
-    for (size_t i = 0; i < s->tensors; i++) {
-        s->runs[s->shape[i].type].count += s->shape[i].count;
-        s->runs[s->shape[i].type].tensors++;
-    }
-    for (int t = 0; t < DT_NUMBERS; t++) {
-        s->runs[t].leaf_at = s->leaf_bytes;
-        s->runs[t].wide_at = s->wide_bytes;
-        s->leaf_bytes += dt_align(s->runs[t].count * dt_numbers[t].bytes, 64);
-        s->wide_bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DT_OP_SUM].bytes, 64);
-    }
-}
-
 static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors)
 {
     const char *what = "an exact sum";
@@ -75,14 +62,20 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     s->leaves = leaves;
     s->tensors = tensors;
     DT_TRY(dt_calloc(&s->shape, DT_MAX(tensors, 1u), sizeof *s->shape, what));
-    for (size_t i = 0; i < tensors; i++)
+    for (size_t i = 0; i < tensors; i++) {
         s->shape[i] = (dtd_tensor){.count = shape[i].count, .type = shape[i].type};
-    lay_out(s);
+        run *r = &s->runs[shape[i].type];
+        *r = (run){r->count + shape[i].count, r->tensors + 1, i, 0};
+    }
+    for (int t = 0; t < DT_NUMBERS; t++) {
+        s->runs[t].at = s->bytes;
+        s->bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DT_OP_SUM].bytes, 64);
+    }
     DT_TRY(dt_calloc(&s->leaf, n, sizeof *s->leaf, what));
     DT_TRY(dt_calloc(&s->told, 2 * n, sizeof *s->told, what));
     DT_TRY(dt_calloc(&s->held, n, sizeof *s->held, what));
     DT_TRY(dt_calloc(&s->spare, n + 2, sizeof *s->spare, what));
-    return dt_calloc(&s->sums, DT_MAX(s->leaf_bytes, 1u), 1, what);
+    return dt_calloc(&s->sums, DT_MAX(s->bytes, 1u), 1, what);
 }
 
 int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors, dtd_group *g)
@@ -116,8 +109,8 @@ int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tenso
 static dt_status take(dtd_sum *s, void **value)
 {
     *value = s->spares > 0 ? s->spare[--s->spares]
-                           : aligned_alloc(64, DT_MAX(s->wide_bytes, (size_t)64));
-    return *value ? DT_OK : dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum", s->wide_bytes);
+                           : aligned_alloc(64, DT_MAX(s->bytes, (size_t)64));
+    return *value ? DT_OK : dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum", s->bytes);
 }
 
 /* The subtree that begins at `at` and its neighbour become one, as long as both are there. */
@@ -131,18 +124,15 @@ static dt_status merge(dtd_sum *s, int at)
             return DT_OK;
         DT_TRY(take(s, &sum));
         for (int t = 0; t < DT_NUMBERS; t++) {
-            const run *r = &s->runs[t];
-            const size_t from = size == 1 ? r->leaf_at : r->wide_at;
-            dt_combine_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + r->wide_at,
+            const size_t from = s->runs[t].at;
+            dt_combine_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + from,
                             (char *)left->value + from, (char *)right->value + from, size == 1,
-                            r->count);
+                            s->runs[t].count);
         }
         s->spare[s->spares++] = left->value;
         s->spare[s->spares++] = right->value;
-        left->value = sum;
-        left->size = 2 * size;
-        right->value = NULL;
-        right->size = 0;
+        *left = (struct leaf){sum, 2 * size, left->given};
+        *right = (struct leaf){NULL, 0, right->given};
         at = first;
     }
 }
@@ -150,10 +140,9 @@ static dt_status merge(dtd_sum *s, int at)
 int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 {
     size_t at[DT_NUMBERS];
-    dtd_group *g = NULL;
     void *value = NULL;
 
-    DTD_TRY(dtd_enter(DTD_IN_sum_leaf, &g));
+    DTD_TRY(dtd_enter(DTD_IN_sum_leaf, NULL));
     if (!s || !data || leaf < 0 || leaf >= s->leaves)
         return dtd_leave(dt_fail(DT_USAGE,
                                  "dtd_sum_leaf: s or data is NULL, or leaf %d is none of %d", leaf,
@@ -164,7 +153,7 @@ int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
         DTD_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
     DTD_TRY(take(s, &value));
     for (int t = 0; t < DT_NUMBERS; t++)
-        at[t] = s->runs[t].leaf_at;
+        at[t] = s->runs[t].at;
     for (size_t i = 0; i < s->tensors; i++) {
         const size_t bytes = s->shape[i].count * dtd_size_of(s->shape[i].type);
         if (bytes > 0)
@@ -213,17 +202,12 @@ static dt_status tell(dtd_sum *s, int *operands)
 static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
 {
     const run *r = &s->runs[type];
-    char *out = s->sums + r->leaf_at;
+    char *out = r->tensors == 1 ? sum[r->last] : s->sums + r->at;
     size_t at = 0;
 
-    for (size_t i = 0; i < s->tensors && r->tensors == 1; i++)
-        if ((int)s->shape[i].type == type)
-            out = sum[i];
-    for (int i = 0; i < operands; i++) {
-        dt_held *h = &s->held[i];
-        if (h->rank == s->group->comm->rank)
-            h->at = (char *)s->leaf[h->first].value + (h->leaves == 1 ? r->leaf_at : r->wide_at);
-    }
+    for (int i = 0; i < operands; i++)
+        if (s->held[i].rank == s->group->comm->rank)
+            s->held[i].at = (char *)s->leaf[s->held[i].first].value + r->at;
     DT_TRY(dt_combine_run(s->group->combine, &(dt_combine_opts){.number = &dt_numbers[type],
                                                                 .op = DT_OP_SUM,
                                                                 .held = s->held,
@@ -243,18 +227,16 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
 
 int dtd_sum_finish(dtd_sum *s, void *const *sum)
 {
-    dtd_group *g = s ? s->group : NULL;
-    dt_status st = DT_OK;
     int operands = 0;
 
-    DTD_TRY(dtd_enter(DTD_IN_sum_finish, &g));
+    DTD_TRY(dtd_enter(DTD_IN_sum_finish, NULL));
     if (!s)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_sum_finish: s is NULL"));
-    st = dtd_check_data(sum, s->tensors, "sum");
+    dt_status st = dtd_check_data(sum, s->tensors, "sum");
     for (size_t i = 0; i < s->tensors && st == DT_OK; i++)
         st = dtd_check_data(sum[i], s->shape[i].count, "a tensor of the sum");
     const dtd_arg arg = {"the sum", s->number, NULL};
-    DT_GO(st, dtd_compare(g, st, &(dtd_args){.arg = &arg, .args = 1}), out);
+    DT_GO(st, dtd_compare(s->group, st, &(dtd_args){.arg = &arg, .args = 1}), out);
     DT_GO(st, tell(s, &operands), out);
     for (int t = 0; t < DT_NUMBERS; t++)
         if (s->runs[t].count > 0)

@@ -18,8 +18,9 @@ static const dt_comm *comm_of(const dtd_group *g)
 dt_status dtd_enter(dtd_call call, dtd_group **g)
 {
     dtd_call_begin(call);
-    *g = *g ? *g : all;
-    return *g ? DT_OK : dt_fail(DT_USAGE, "%s before dtd_init", dtd_call_name[call]);
+    if (g && !*g)
+        *g = all;
+    return all ? DT_OK : dt_fail(DT_USAGE, "%s before dtd_init", dtd_call_name[call]);
 }
 
 static void group_destroy(dtd_group *g)
@@ -62,26 +63,19 @@ static const char *call_name(const void *plan, int call)
     return dtd_call_name[call];
 }
 
-/* Rank 0's, on all. */
-static dt_status stall_seconds(dt_comm *c, double *seconds)
-{
-    const char *text = getenv("DTD_STALL_SECONDS"), *end = "";
-    dt_status st = DT_OK;
-
-    *seconds = 300;
-    if (text && text[0] && c->rank == 0 &&
-        (!dt_real_parse(text, &end, seconds) || *end || *seconds < 0))
-        st = dt_fail(DT_USAGE, "DTD_STALL_SECONDS=%s is no number of seconds (0: never)", text);
-    DT_TRY(dt_comm_agree(c, st));
-    return dt_comm_bcast(c, seconds, sizeof *seconds, 0);
-}
-
-/* Where ranks of a machine cannot share memory there is no watch. */
+/* Rank 0's variable counts. Where ranks of a machine cannot share memory there is no watch. */
 static dt_status watch_open(dt_comm *c)
 {
-    dt_watch_opts o = {.name = call_name, .names = DTD_CALLS, .library = "DTD_STALL_SECONDS"};
+    dt_watch_opts o = {
+        .name = call_name, .names = DTD_CALLS, .library = "DTD_STALL_SECONDS", .abort_s = 300};
+    const char *text = getenv(o.library), *end = "";
+    dt_status st = DT_OK;
 
-    DT_TRY(stall_seconds(c, &o.abort_s));
+    if (text && text[0] && c->rank == 0 &&
+        (!dt_real_parse(text, &end, &o.abort_s) || *end || o.abort_s < 0))
+        st = dt_fail(DT_USAGE, "%s=%s is no number of seconds (0: never)", o.library, text);
+    DT_TRY(dt_comm_agree(c, st));
+    DT_TRY(dt_comm_bcast(c, &o.abort_s, sizeof o.abort_s, 0));
     if (c->world > 1 && o.abort_s > 0 && dt_watch_open(&watch, c, &o) != DT_OK)
         dt_fail_clear();
     return DT_OK;
@@ -102,21 +96,21 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
         return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init, which dtd_init does, or of NULL");
     dt_status st =
         mpi == DT_COMM_MPI_RUNS ? dt_comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
-    if (st == DT_OK) {
+    if (st == DT_OK)
         dt_comm_quiet(c);
-        st = mpi == DT_COMM_MPI_RUNS ? DT_OK : dt_comm_check_asked(c);
-    }
+    if (st == DT_OK && mpi != DT_COMM_MPI_RUNS)
+        st = dt_comm_check_asked(c);
     if (st != DT_OK) {
         dt_comm_close(c);
         return st;
     }
     DT_TRY(group_make(&all, c, "all ranks"));
-    const dt_status watched = watch_open(c);
-    if (watched != DT_OK) {
+    st = watch_open(c);
+    if (st != DT_OK) {
         group_destroy(all);
         all = NULL;
     }
-    return watched;
+    return st;
 }
 
 int dtd_init(int *argc, char ***argv)
@@ -132,10 +126,8 @@ int dtd_init_mpi(const void *mpi_comm)
 /* A rank that comes late is still waited for, and watched. */
 int dtd_finalize(void)
 {
-    dtd_group *g = NULL;
-
-    DTD_TRY(dtd_enter(DTD_IN_finalize, &g));
-    DTD_TRY(dtd_compare(g, DT_OK, NULL));
+    DTD_TRY(dtd_enter(DTD_IN_finalize, NULL));
+    DTD_TRY(dtd_compare(all, DT_OK, NULL));
     dt_watch_close(watch, 0);
     group_destroy(all);
     watch = NULL;
@@ -249,17 +241,16 @@ out:
 
 int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name)
 {
-    dtd_group *world = NULL;
     dt_comm *c = NULL;
     bool here;
 
-    DTD_TRY(dtd_enter(DTD_IN_group_new, &world));
+    DTD_TRY(dtd_enter(DTD_IN_group_new, NULL));
     if (!out)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_group_new: g is NULL"));
     *out = NULL;
     const dt_status st = check_group(ranks, count, name, &here);
     DTD_TRY(here ? compare_ranks(ranks, count, name, st) : st);
     dt_place_waits();
-    DTD_TRY(dt_comm_group(&c, world->comm, ranks, count));
+    DTD_TRY(dt_comm_group(&c, all->comm, ranks, count));
     return dtd_leave(group_make(out, c, name));
 }

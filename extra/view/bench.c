@@ -1,6 +1,6 @@
 /* bench.c - pictures of what `bench --json` (layers, scaling, exchanges) and `lr-find --json`
  * printed. */
-#include "seen.h"
+#include "view.h"
 
 /* Lying bars of column A, with column B inside them; one for each part. */
 #define BARS(title, unit, a, name_a, b, name_b)                                                    \

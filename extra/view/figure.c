@@ -2,7 +2,7 @@
  *
  * The script has all data inside and reaches gnuplot by its standard input, the picture comes by
  * its standard output: no name of a file, and nothing that a user wrote, is ever a command. */
-#include "seen.h"
+#include "view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,12 @@ dt_status dt_figure_open(dt_figure *f, const char *out, int height)
 {
     static const char *const colours[] = {"0072b2", "d55e00", "009e73", "cc79a7",
                                           "e69f00", "56b4e9", "000000"};
-    const bool png = dt_path_ends(out, ".png");
-    const bool svg = dt_path_ends(out, ".svg") || dt_path_ends(out, ".gp");
+    const bool png = dt_path_ends(out, ".png"), plain = dt_path_ends(out, ".gp");
+    const bool svg = plain || dt_path_ends(out, ".svg");
     const int fd = memfd_create("dtrain-plot", MFD_CLOEXEC);
 
-    *f = (dt_figure){.script = fd >= 0 ? fdopen(fd, "w+") : NULL, .page = svg || png};
+    *f = (dt_figure){.page = svg || png, .plain = plain};
+    f->script = fd >= 0 ? fdopen(fd, "w+") : NULL;
     if (out[0] && !f->page)
         return dt_fail(DT_USAGE, "--out %s: pictures end in .svg or .png, scripts in .gp", out);
     if (!f->script)
@@ -153,35 +154,25 @@ static dt_status run_gnuplot(const int stream[3], int *code)
 /* All of a file without a name; *data is freed by free(). */
 static dt_status read_all(int fd, char **data, size_t *bytes)
 {
-    struct stat info;
+    char path[32];
 
-    if (fstat(fd, &info) != 0)
-        return dt_fail(DT_IO, "a picture: %s", strerror(errno));
-    *bytes = (size_t)info.st_size;
-    DT_TRY(dt_calloc(data, *bytes + 1, 1, "a picture"));
-    return dt_file_read_at(fd, "a picture", 0, *data, *bytes);
-}
-
-static dt_status end_script(const dt_figure *f)
-{
-    return fflush(f->script) == 0 && lseek(fileno(f->script), 0, SEEK_SET) == 0
-               ? DT_OK
-               : dt_fail(DT_NOMEM, "no memory for the script of a picture");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return dt_file_read(AT_FDCWD, path, SIZE_MAX, data, bytes);
 }
 
 dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes)
 {
-    const int drawn = memfd_create("dtrain-plot", MFD_CLOEXEC);
+    const int script = fileno(f->script), drawn = memfd_create("dtrain-plot", MFD_CLOEXEC);
     const int errors = memfd_create("dtrain-plot", MFD_CLOEXEC);
     int code = 0;
     dt_status st = DT_OK;
 
     *picture = NULL;
-    DT_GO(st, end_script(f), out);
-    if (drawn < 0 || errors < 0)
+    if (drawn < 0 || errors < 0 || fflush(f->script) != 0 || lseek(script, 0, SEEK_SET) != 0)
         DT_GO(st, dt_fail(DT_NOMEM, "no memory for a picture: %s", strerror(errno)), out);
-    DT_GO(st, run_gnuplot((int[]){fileno(f->script), drawn, errors}, &code), out);
-    DT_GO(st, read_all(code ? errors : drawn, picture, bytes), out);
+    if (!f->plain)
+        DT_GO(st, run_gnuplot((int[]){script, drawn, errors}, &code), out);
+    DT_GO(st, read_all(f->plain ? script : code ? errors : drawn, picture, bytes), out);
     if (code) {
         dt_log_shown(*picture);
         st = dt_fail(DT_BUG, "gnuplot failed: %.300s", *picture);
@@ -194,19 +185,15 @@ out:
 
 dt_status dt_figure_show(dt_figure *f, const dt_options *o)
 {
-    const bool script = dt_path_ends(o->out, ".gp");
     char *data = NULL;
     size_t bytes = 0;
-    dt_status st = script ? end_script(f) : dt_figure_draw(f, &data, &bytes);
+    dt_status st = dt_figure_draw(f, &data, &bytes);
 
-    if (st == DT_OK && script)
-        st = read_all(fileno(f->script), &data, &bytes);
     if (st == DT_OK && o->out[0])
         st = dt_outfile_put(&DT_TARGET(o->out), data, bytes, NULL);
-    else if (st == DT_OK)
-        for (size_t i = 0; i < bytes; i++) /* main looks at errors; a form feed ends each panel */
-            if (data[i] != '\f')
-                putchar(data[i]);
+    for (size_t i = 0; st == DT_OK && !o->out[0] && i < bytes; i++)
+        if (data[i] != '\f') /* which ends each panel; main looks at errors */
+            putchar(data[i]);
     free(data);
     return st;
 }

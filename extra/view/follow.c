@@ -12,37 +12,12 @@ typedef struct follow {
     const dt_options *o;
     const char *const *run; /* [runs] */
     size_t runs;
-    dt_events *events;  /* [runs], owned; NULL: of status */
+    dt_events *events;  /* [runs], owned; NULL: it is for status */
     const char *folder; /* of TensorBoard's files */
 } follow;
 
-/* Once, or with --watch every two seconds, until no run is held. What a run has recorded before it
- * was seen to be over is taken. While runs are on, what fails is tried again. */
-static dt_status follow_all(follow *f, dt_status (*look)(follow *f, size_t i, bool going))
-{
-    for (;; nanosleep(&(struct timespec){.tv_sec = 2}, NULL)) {
-        dt_status st = DT_OK;
-        bool goes_on = false;
-        for (size_t i = 0; i < f->runs; i++) {
-            const bool going = dt_rundir_held(f->run[i]);
-            const dt_status one = look(f, i, going);
-            st = st == DT_OK ? one : st;
-            goes_on = goes_on || (going && f->o->watch);
-        }
-        if (!goes_on)
-            return st;
-        if (st != DT_OK) /* it has not begun its first step */
-            printf("%s\n", dt_fail_text());
-        dt_fail_clear();
-        if (fflush(stdout) != 0)
-            return DT_OK; /* main says why */
-    }
-}
-
-/* ---- status: where each rank of a run is --------------------------------------------------- */
-
 /* On a terminal each look takes the place of the one before. */
-static dt_status show(follow *f, size_t i, bool going)
+static dt_status show(const follow *f, size_t i, bool going)
 {
     const char *run = f->run[i];
     char name[DT_CHECKPOINT_NAME];
@@ -56,9 +31,32 @@ static dt_status show(follow *f, size_t i, bool going)
     return DT_OK;
 }
 
+/* Once, or with --watch every two seconds, until no run is held. What a run has recorded before it
+ * was seen to be over is taken. While runs are on, what fails is tried again. */
+static dt_status follow_all(const follow *f)
+{
+    for (;; nanosleep(&(struct timespec){.tv_sec = 2}, NULL)) {
+        dt_status st = DT_OK;
+        bool goes_on = false;
+        for (size_t i = 0; i < f->runs; i++) {
+            const bool going = dt_rundir_held(f->run[i]);
+            const dt_status one = f->events ? dt_events_update(&f->events[i]) : show(f, i, going);
+            st = st == DT_OK ? one : st;
+            goes_on = goes_on || (going && f->o->watch);
+        }
+        if (!goes_on)
+            return st;
+        if (st != DT_OK) /* it has not begun its first step */
+            printf("%s\n", dt_fail_text());
+        dt_fail_clear();
+        if (fflush(stdout) != 0)
+            return DT_OK; /* main says why */
+    }
+}
+
 dt_status dt_status_show(const dt_options *o, const char *const *run, size_t runs)
 {
-    return follow_all(&(follow){.o = o, .run = run, .runs = runs}, show);
+    return follow_all(&(follow){.o = o, .run = run, .runs = runs});
 }
 
 /* ---- tensorboard: runs' records as files of TensorBoard ------------------------------------- */
@@ -82,12 +80,6 @@ static dt_status events_of(const follow *f, size_t i)
     return DT_OK;
 }
 
-static dt_status convert(follow *f, size_t i, bool going)
-{
-    (void)going;
-    return dt_events_update(&f->events[i]);
-}
-
 dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t runs)
 {
     follow f = {.o = o, .run = run, .runs = runs, .folder = o->out[0] ? o->out : "tensorboard"};
@@ -98,7 +90,7 @@ dt_status dt_tensorboard(const dt_options *o, const char *const *run, size_t run
         DT_GO(st, events_of(&f, i), out);
     printf("look at them with: tensorboard --logdir %s\n", f.folder);
     fflush(stdout);
-    st = follow_all(&f, convert);
+    st = follow_all(&f);
 
 out:
     free(f.events);

@@ -1,5 +1,5 @@
 /* plot.c - dtrain plot: curves of runs. */
-#include "seen.h"
+#include "view.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* report.c - dtrain report: a run as one HTML file. */
-#include "seen.h"
+#include "view.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,8 +57,12 @@ static void put_machine(FILE *f, const dt_seen_run *r)
     fputs("</pre>\n", f);
 }
 
-static void put_page(FILE *f, const dt_seen_run *r, json_t *options, const char *svg)
+/* svg: the curves, as a file. */
+static void put_page(FILE *f, const dt_seen_run *r, const char *svg)
 {
+    const char *picture = strstr(svg, "<svg"); /* HTML has no head of an XML file */
+    json_t *options = dt_seen_options(r);
+
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", f);
     put_text(f, r->name);
     fputs("</title>\n<style>body{font:15px/1.4 sans-serif;margin:2em auto;max-width:75em;"
@@ -70,37 +74,19 @@ static void put_page(FILE *f, const dt_seen_run *r, json_t *options, const char 
     put_text(f, r->name);
     fputs("</h1>\n", f);
     put_object(f, "Results", r->row);
-    fputs(svg, f);
+    fputs(picture ? picture : "", f);
     put_object(f, "Options", options);
+    json_decref(options);
     put_machine(f, r);
     fputs("</body></html>\n", f);
-}
-
-/* svg: the curves. */
-static dt_status write_page(const char *path, const dt_seen_run *r, const char *svg)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
-    json_t *options = dt_seen_options(r);
-    const char *picture = strstr(svg, "<svg"); /* HTML has no head of an XML file */
-
-    if (f)
-        put_page(f, r, options, picture ? picture : "");
-    const dt_status st = f && fclose(f) == 0
-                             ? dt_outfile_put(&DT_TARGET(path), text, bytes, NULL)
-                             : dt_fail(DT_NOMEM, "no memory for the page");
-    json_decref(options);
-    free(text);
-    return st;
 }
 
 dt_status dt_view_report(const dt_options *o, const char *const *path, size_t count)
 {
     dt_seen_run run = {.path = NULL};
     dt_figure f = {.script = NULL};
-    char *picture = NULL;
-    size_t bytes = 0;
+    char *picture = NULL, *text = NULL;
+    size_t bytes = 0, length = 0;
     dt_status st = DT_OK;
 
     if (!dt_path_ends(o->out, ".html"))
@@ -108,8 +94,13 @@ dt_status dt_view_report(const dt_options *o, const char *const *path, size_t co
     DT_GO(st, dt_seen_open(&run, path[0]), out);
     DT_GO(st, dt_curves(&f, o, "page.svg", &run, count), out);
     DT_GO(st, dt_figure_draw(&f, &picture, &bytes), out);
-    st = write_page(o->out, &run, picture);
+    FILE *page = open_memstream(&text, &length);
+    if (page)
+        put_page(page, &run, picture);
+    st = page && fclose(page) == 0 ? dt_outfile_put(&DT_TARGET(o->out), text, length, NULL)
+                                   : dt_fail(DT_NOMEM, "no memory for the page");
 out:
+    free(text);
     free(picture);
     dt_figure_close(&f);
     dt_seen_release(&run);

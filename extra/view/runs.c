@@ -1,5 +1,5 @@
 /* runs.c - dtrain runs: a row for each run, or what differs between some. */
-#include "seen.h"
+#include "view.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -78,14 +78,10 @@ static dt_status add_folder(const found *f, const char *path)
 
     for (int i = 0; i < n; i++) {
         char run[PATH_MAX], file[PATH_MAX];
-        dt_status st = entry[i]->d_name[0] == '.' ? DT_DECLINED : DT_OK;
-        if (st == DT_OK)
-            st = dt_path_join(run, path, entry[i]->d_name);
-        if (st == DT_OK)
-            st = dt_path_join(file, run, "metrics.jsonl");
-        if (st == DT_OK && dt_path_taken(file))
-            st = add_run(f, run);
-        if (dt_fail_text()[0])
+        const bool hidden = entry[i]->d_name[0] == '.';
+        if (!hidden && (dt_path_join(run, path, entry[i]->d_name) != DT_OK ||
+                        dt_path_join(file, run, "metrics.jsonl") != DT_OK ||
+                        (dt_path_taken(file) && add_run(f, run) != DT_OK)))
             dt_warn("a run is left out: %s", dt_fail_text());
         dt_fail_clear();
         free(entry[i]);

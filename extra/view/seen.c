@@ -1,5 +1,5 @@
 /* seen.c - a run folder as it is read: its records, its state, its options, its row in a table. */
-#include "seen.h"
+#include "view.h"
 #include "watch/watch.h"
 
 #include <fcntl.h>
@@ -55,29 +55,37 @@ static const json_t *last_of(const json_t *array)
     return json_array_get(array, json_array_size(array) - 1);
 }
 
-/* jansson holds no NaN: then there is no such member. */
-static void take_record(json_t *records, json_t *j, const place *at)
+/* What is no record takes no memory. jansson holds no NaN: then there is no such member. */
+static void take_line(void *context, json_t *j)
 {
+    place *at = context;
+    const char *kind = json_string_value(json_object_get(j, "kind"));
+    const double images = dt_json_number(j, "images"), seconds = dt_json_number(j, "seconds");
+    json_t *steps = at->run->steps, *records = NULL;
+
+    if (kind && strcmp(kind, "step") == 0) {
+        at->step = dt_json_number(j, "step");
+        if (json_array_size(steps) == 0) { /* a run may begin at another's checkpoint */
+            at->images = (at->step - 1) * images;
+            at->began = dt_json_number(j, "time") - seconds;
+        }
+        at->images += images;
+        at->timed_images += isfinite(images + seconds) ? images : 0;
+        at->seconds += isfinite(images + seconds) ? seconds : 0;
+        records = steps;
+    } else if (kind && strcmp(kind, "epoch") == 0) {
+        at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
+        records = at->run->epochs;
+    } else if (kind && strcmp(kind, "end") == 0) {
+        json_decref(at->end);
+        at->end = json_incref(j);
+    }
+    if (!records)
+        return;
     json_object_set_new(j, "at_step", json_real(at->step));
     json_object_set_new(j, "at_images", json_real(at->images));
     json_object_set_new(j, "at_time", json_real((dt_json_number(j, "time") - at->began) / 60));
     json_array_append(records, j);
-}
-
-static void take_step(json_t *j, place *at)
-{
-    json_t *steps = at->run->steps;
-    const double images = dt_json_number(j, "images"), seconds = dt_json_number(j, "seconds");
-
-    at->step = dt_json_number(j, "step");
-    if (json_array_size(steps) == 0) { /* a run may begin at another's checkpoint */
-        at->images = (at->step - 1) * images;
-        at->began = dt_json_number(j, "time") - seconds;
-    }
-    at->images += images;
-    at->timed_images += isfinite(images + seconds) ? images : 0;
-    at->seconds += isfinite(images + seconds) ? seconds : 0;
-    take_record(steps, j, at);
 }
 
 /* Epochs are alike: the first that another one follows tells how many steps each has; of the last
@@ -118,23 +126,6 @@ static json_t *row_of(const dt_seen_run *r, const place *at)
         json_real(at->best), "last_accuracy", json_real(dt_json_number(epoch, "test_accuracy")),
         "images_per_s", json_real(at->timed_images / at->seconds), "weights_hash",
         json_object_get(end, "weights_hash"), "state_hash", json_object_get(end, "state_hash"));
-}
-
-/* What is no record takes no memory. */
-static void take_line(void *context, json_t *j)
-{
-    place *at = context;
-    const char *kind = json_string_value(json_object_get(j, "kind"));
-
-    if (kind && strcmp(kind, "step") == 0) {
-        take_step(j, at);
-    } else if (kind && strcmp(kind, "epoch") == 0) {
-        at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
-        take_record(at->run->epochs, j, at);
-    } else if (kind && strcmp(kind, "end") == 0) {
-        json_decref(at->end);
-        at->end = json_incref(j);
-    }
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */

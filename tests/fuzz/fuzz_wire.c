@@ -1,7 +1,7 @@
 /* fuzz_wire.c - the connection of hosts: a stranger's bytes never pass the handshake, and words of
  * a daemon never start another program. The first byte of an input says which. */
 #include "fuzz.h"
-#include "launch/meet.h"
+#include "launch/launch.h"
 
 #include <sys/socket.h>
 

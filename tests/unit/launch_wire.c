@@ -1,6 +1,6 @@
 /* launch_wire.c - the connection of hosts: both ends must have the token, a changed byte ends it,
  * nothing but Open MPI's daemon is ever started, and the first host's last message arrives. */
-#include "launch/meet.h"
+#include "launch/launch.h"
 
 #include "test.h"
 

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static dt_status any_words(int argc, char **argv, bool *alone)
-{
-    (void)argc;
-    (void)argv;
-    *alone = false;
-    return DT_OK;
-}
-
 /* What `dtrain launch WORDS` prints where this is the MPI library. */
 static dt_status show(const char *library, const char *words, char text[4096])
 {
@@ -29,8 +21,7 @@ static dt_status show(const char *library, const char *words, char text[4096])
         argv[argc++] = word;
     fflush(stdout);
     assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
-    const dt_status st =
-        dt_launch(argc - 1, argv + 1, dt_launcher_of(library), any_words, false, &code);
+    const dt_status st = dt_launch(argc - 1, argv + 1, dt_launcher_of(library), &code);
     fflush(stdout);
     dup2(terminal, STDOUT_FILENO);
     close(terminal);
