@@ -4,60 +4,53 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
-static int is_portion(const struct dirent *e)
+/* What a checkpoint holds, and a folder of portions in it; all else is somebody's. */
+static int is_ours(const struct dirent *e)
 {
-    char name[DT_PORTION_NAME];
-    int portion = -1;
+    static const char *const ours[] = {
+#define X(name, text) text,
+        DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+            "MANIFEST",
+        "momentum",
+        "trained",
+        "shard-[0-9][0-9][0-9][0-9][0-9]-model-00001-of-00001.safetensors"};
 
-    return sscanf(e->d_name, "shard-%6d", &portion) == 1 && portion >= 0 &&
-           strcmp(e->d_name, dt_portion_name(portion, name)) == 0;
+    for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
+        if (fnmatch(ours[i], e->d_name, 0) == 0)
+            return 1;
+    return 0;
 }
 
-/* Of a checkpoint in pieces; false with errno: not all of them. */
-static bool remove_portions(int folder)
+/* False with errno. A link goes itself: what it leads to is somebody else's. */
+static bool remove_ours(int in, const char *name)
 {
-    static const char *const where[] = {"momentum", "trained", "."};
-    bool good = true;
+    const int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int how = fd < 0 && (errno == ENOTDIR || errno == ELOOP) ? 0 : AT_REMOVEDIR;
+    struct dirent **entry = NULL;
+    const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_ours, alphasort);
+    bool good = n >= 0;
 
-    for (size_t k = 0; k < DT_COUNT_OF(where) && good; k++) {
-        struct dirent **entry = NULL;
-        const int fd = openat(folder, where[k], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_portion, NULL);
-        for (int i = 0; i < n; i++) {
-            good = good && unlinkat(fd, entry[i]->d_name, 0) == 0;
-            free(entry[i]);
-        }
-        free(entry);
-        if (fd >= 0)
-            close(fd);
-        if (fd >= 0 && good && where[k][0] != '.')
-            good = unlinkat(folder, where[k], AT_REMOVEDIR) == 0 || errno == ENOTEMPTY;
+    for (int i = 0; i < n; i++) {
+        good = good && remove_ours(fd, entry[i]->d_name);
+        free(entry[i]);
     }
-    return good;
+    free(entry);
+    if (fd >= 0)
+        close(fd);
+    return good && (unlinkat(in, name, how) == 0 || errno == ENOTEMPTY);
 }
 
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
 {
-    const int fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int how = AT_REMOVEDIR;
-    bool good = true;
-
-    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-        how = 0; /* a link goes itself: what it leads to is somebody else's */
-    for (int i = 0; i <= DT_CHECKPOINT_FILES && fd >= 0 && good; i++) {
-        const char *file = i < DT_CHECKPOINT_FILES ? dt_checkpoint_file_name[i] : "MANIFEST";
-        good = unlinkat(fd, file, 0) == 0 || errno == ENOENT;
-    }
-    good = good && (fd < 0 || remove_portions(fd));
-    if (fd >= 0)
-        close(fd);
-    if (good && (unlinkat(in->fd, name, how) == 0 || errno == ENOTEMPTY))
+    if (remove_ours(in->fd, name))
         return DT_OK;
     return dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path, name,
                    strerror(errno));
