@@ -108,39 +108,23 @@ static dt_status save_state(const dt_snapshot *s, const dt_target *t, dt_written
     return st;
 }
 
-/* Momentum is a model file of its own, in the same naming, without running statistics. */
-static dt_status save_numbers(const dt_snapshot *s, const dt_weights *numbers, const char *holds,
-                              float *cut, const dt_target *t, dt_written *written)
-{
-    dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
-    dt_portion portion = s->portion;
-
-    opts.holds = holds;
-    portion.cut = cut;
-    if (portion.model)
-        opts.portion = &portion;
-    return dt_model_put(numbers, t, &opts, written);
-}
-
 static dt_status save_file(const dt_snapshot *s, dt_checkpoint_file which, const dt_target *t,
                            dt_written *written)
 {
-    const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
+    static const char *const holds[DT_CHECKPOINT_FILES] = {[DT_CHECKPOINT_MOMENTUM] = "momentum",
+                                                           [DT_CHECKPOINT_TRAINED] = "trained"};
+    const dt_weights numbers = dt_checkpoint_numbers(s, which);
+    dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
+    dt_portion portion = s->portion;
 
-    switch (which) {
-    case DT_CHECKPOINT_MODEL:
-        return save_numbers(s, &s->model, NULL, s->cut_model, t, written);
-    case DT_CHECKPOINT_MOMENTUM:
-        return save_numbers(s, &momentum, "momentum", s->cut_momentum, t, written);
-    case DT_CHECKPOINT_TRAINED:
-        return save_numbers(s, &s->trained, "trained", s->cut_trained, t, written);
-    case DT_CHECKPOINT_OPTIONS:
+    if (which == DT_CHECKPOINT_OPTIONS)
         return dt_options_put(t, s->options, written);
-    case DT_CHECKPOINT_STATE:
-    case DT_CHECKPOINT_FILES:
-        break;
-    }
-    return save_state(s, t, written);
+    if (which == DT_CHECKPOINT_STATE)
+        return save_state(s, t, written);
+    portion.cut = s->cut[which];
+    opts.holds = holds[which];
+    opts.portion = portion.model ? &portion : NULL;
+    return dt_model_put(&numbers, t, &opts, written);
 }
 
 /* Numbers but the model's have a folder of their own, where they are in pieces. */
@@ -166,8 +150,7 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
         return save_error(in->path, "syncing metrics.jsonl");
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};
-        if ((p->rank > 0 && !dt_checkpoint_file_numbers(i)) ||
-            (i == DT_CHECKPOINT_TRAINED && !s->trained.net))
+        if (!dt_checkpoint_numbers(s, i).net && (p->rank > 0 || i == DT_CHECKPOINT_TRAINED))
             continue;
         dt_checkpoint_file_path(i, p->world, p->rank, name);
         DT_TRY(dt_path_join(path, in->path, name));

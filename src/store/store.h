@@ -88,6 +88,20 @@ typedef struct dt_progress {
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
 } dt_progress;
 
+/* The files of a checkpoint: one list for writer and reader. */
+#define DT_CHECKPOINT_FILE_LIST(X)                                                                 \
+    X(MODEL, "model.safetensors")                                                                  \
+    X(MOMENTUM, "momentum.safetensors")                                                            \
+    X(OPTIONS, "options.yaml")                                                                     \
+    X(STATE, "state.json")                                                                         \
+    X(TRAINED, "trained.safetensors") /* of --ema alone: else it has no bytes, and no line */
+typedef enum dt_checkpoint_file {
+#define X(name, text) DT_CHECKPOINT_##name,
+    DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+        DT_CHECKPOINT_FILES
+} dt_checkpoint_file;
+
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
@@ -95,7 +109,7 @@ typedef struct dt_snapshot {
     dt_weights trained; /* then these are what the steps train; net is NULL where model is */
     float *momentum;    /* [net->slab_floats] */
     dt_portion portion; /* of all three; model NULL: they are whole */
-    float *cut_model, *cut_trained, *cut_momentum; /* the portion's `cut` */
+    float *cut[DT_CHECKPOINT_FILES]; /* the portion's `cut` in each file */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
@@ -124,15 +138,14 @@ dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
 
 /* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
  * a snapshot of their portion into its folder (the first also options and state), and that one ends
- * it with what they have written, [portions][DT_CHECKPOINT_KINDS]. dt_saving_end releases w
+ * it with what they have written, [portions][DT_CHECKPOINT_FILES]. dt_saving_end releases w
  * whatever the outcome, which is as dt_checkpoint_save's; dt_saving_abandon removes the folder.
  * DT_CANTCREATE: the folder is not seen here. */
-enum { DT_CHECKPOINT_KINDS = 5 };
 typedef struct dt_saving dt_saving;
 dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int portions) DT_MUST_CHECK;
 const char *dt_saving_path(const dt_saving *w);
 dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
-                          dt_written written[DT_CHECKPOINT_KINDS]) DT_MUST_CHECK;
+                          dt_written written[DT_CHECKPOINT_FILES]) DT_MUST_CHECK;
 dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX]) DT_MUST_CHECK;
 void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
 

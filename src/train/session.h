@@ -11,6 +11,7 @@ typedef struct dt_session {
     bool leads; /* rank 0 */
     dt_rundir folder;
     dt_report report;
+    dt_keep keep;
     dt_saver *saver;
     char last[PATH_MAX]; /* checkpoint in pieces, "": none */
 } dt_session;

@@ -137,7 +137,7 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
 /* Each rank in a process of its own, as in a run: what they do is interleaved. */
 static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, char path[PATH_MAX])
 {
-    const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_KINDS * sizeof(dt_written);
+    const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_FILES * sizeof(dt_written);
     dt_written *written =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     dt_saving *w = NULL;
@@ -151,7 +151,7 @@ static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, ch
         dt_snapshot s = d->s;
         s.portion = (dt_portion){.model = d->model, .rank = rank, .world = d->ranks, .parts = 1};
         _exit(dt_saving_write(dt_saving_path(w), &s, rank == 0 ? metrics_fd : -1,
-                              written + rank * DT_CHECKPOINT_KINDS) != DT_OK);
+                              written + rank * DT_CHECKPOINT_FILES) != DT_OK);
     }
     while (wait(&code) > 0)
         good = good && code == 0;
