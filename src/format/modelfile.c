@@ -46,7 +46,7 @@ static dt_status list_fill(const void *context, size_t i, void *data)
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
     const char *name = c->opts->format ? c->opts->format : "safetensors";
-    const dt_format *other = dt_format_named(name);
+    const dt_format *other = dt_format_find(name, NULL);
 
     if (other)
         return other->put(t, c, w);
