@@ -76,20 +76,12 @@ static void explain(const dt_net *net, const dt_model_file_opts *f, const char *
 
 /* ---- The mean -------------------------------------------------------------------------------- */
 
-/* One slab of everything but momentum, which lies in between. */
 typedef struct average {
     dt_options o; /* given ones, and what the first file says; texts are in meta */
     dt_model_meta meta;
     dt_model_read read;
-    double *sum; /* [floats + 2 * channels], owned */
-    size_t floats, all;
+    double *sum; /* [read.floats], owned */
 } average;
-
-/* Element i of the sum in the slab of what was read. */
-static float *average_number(const average *a, size_t i)
-{
-    return a->read.slab + (i < a->floats ? i : i + a->floats);
-}
 
 static dt_status average_add(average *a, const char *path)
 {
@@ -97,13 +89,11 @@ static dt_status average_add(average *a, const char *path)
 
     if (first) {
         DT_TRY(dt_options_read_model(&a->read, path, &a->o, &a->meta));
-        a->floats = a->read.net->slab_floats;
-        a->all = a->floats + 2 * a->read.net->norm_channels;
-        DT_TRY(dt_calloc(&a->sum, a->all, sizeof *a->sum, "the sum of models"));
+        DT_TRY(dt_calloc(&a->sum, a->read.floats, sizeof *a->sum, "the sum of models"));
     }
     DT_TRY(dt_model_load(&a->read.state, path, a->o.normalize, true));
-    for (size_t i = 0; i < a->all; i++) { /* not from 0: that would lose -0.0 */
-        const double x = (double)*average_number(a, i);
+    for (size_t i = 0; i < a->read.floats; i++) { /* not from 0: that would lose -0.0 */
+        const double x = (double)a->read.slab[i];
         a->sum[i] = first ? x : a->sum[i] + x;
     }
     return DT_OK;
@@ -146,8 +136,8 @@ static dt_status average_models(const dt_options *o, const char *const *given, s
         DT_GO(st, dt_newest_model(given[k], path), out);
         DT_GO(st, average_add(&a, path), out);
     }
-    for (size_t i = 0; i < a.all; i++)
-        *average_number(&a, i) = (float)(a.sum[i] / (double)count);
+    for (size_t i = 0; i < a.read.floats; i++)
+        a.read.slab[i] = (float)(a.sum[i] / (double)count);
     DT_GO(st, dt_model_describe(path, &last), out);
     const dt_source_info images = {.class_names = a.meta.class_names[0] ? a.meta.class_names : NULL,
                                    .height = a.meta.height,

@@ -169,9 +169,11 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {
     dt_net *net;      /* owned */
-    float *slab;      /* owned: what state points to, and momentum */
+    float *slab;      /* [floats] of state, then all below; owned */
+    size_t floats;
     dt_weights state; /* filled by dt_model_load */
-    float *momentum;  /* [net->slab_floats], zeros */
+    dt_weights trained; /* zeros, like momentum: a checkpoint has them, too */
+    float *momentum;    /* [net->slab_floats] */
 } dt_model_read;
 
 /* Build the network of `spec`; its number of classes is that of the file's

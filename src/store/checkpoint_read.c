@@ -319,25 +319,20 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
 
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
 {
-    dt_model_read r = {.net = NULL}, trained = r;
+    dt_model_read r = {.net = NULL};
     dt_model_meta meta;
     dt_progress at;
     dt_options o;
-    dt_status st = DT_OK;
 
     dt_options_init(&o);
     if (given)
         o = *given;
-    DT_GO(st, dt_options_read_model(&r, c->in.path, &o, &meta), out);
+    dt_status st = dt_options_read_model(&r, c->in.path, &o, &meta);
     dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    if (files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0) {
-        DT_GO(st, dt_options_read_model(&trained, c->in.path, &o, &meta), out);
-        into.trained = trained.state;
-    }
-    st = dt_checkpoint_load(c, &into, &at);
-
-out:
-    dt_model_read_close(&trained);
+    if (files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0)
+        into.trained = r.trained;
+    if (st == DT_OK)
+        st = dt_checkpoint_load(c, &into, &at);
     dt_model_read_close(&r);
     return st;
 }
