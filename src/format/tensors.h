@@ -65,8 +65,8 @@ dt_cut dt_tensor_rows(const dt_tensor *t);
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 
-/* Of the formats of dt_formats_set the one of that name, or, if that is NULL, the one that reads such
- * a path; NULL: none. */
+/* The format of dt_formats_set that has that name, or, if that is NULL, reads such a path; NULL:
+ * there is none. */
 const dt_format *dt_format_find(const char *name, const char *path);
 
 /* ---- Types ----------------------------------------------------------------------- */

@@ -50,7 +50,6 @@ extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
  * the folder itself, others in one of their own. portions 0: as in the list. Returns out. */
 const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
                                     char out[DT_PORTION_NAME + 32]);
-bool dt_checkpoint_file_numbers(dt_checkpoint_file which); /* model, momentum, trained */
 /* Those that the file has of a snapshot; net NULL: none. Momentum is a model file of its own, in
  * the same naming, without running statistics. */
 dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which);

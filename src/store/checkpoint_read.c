@@ -20,7 +20,8 @@ const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #undef X
 };
 
-bool dt_checkpoint_file_numbers(dt_checkpoint_file which)
+/* Model, momentum, trained. */
+static bool has_numbers(dt_checkpoint_file which)
 {
     return dt_path_ends(dt_checkpoint_file_name[which], ".safetensors");
 }
@@ -41,7 +42,7 @@ const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int 
     const char *name = dt_checkpoint_file_name[which];
     char file[DT_PORTION_NAME];
 
-    if (portions == 0 || !dt_checkpoint_file_numbers(which))
+    if (portions == 0 || !has_numbers(which))
         snprintf(out, DT_PORTION_NAME + 32, "%s", name);
     else
         snprintf(out, DT_PORTION_NAME + 32, "%.*s%s%s",
@@ -55,7 +56,7 @@ static int files_of(const dt_manifest *m, dt_checkpoint_file which)
 {
     if (which == DT_CHECKPOINT_TRAINED && m->file[which][0].bytes == 0)
         return 0;
-    return m->portions > 0 && dt_checkpoint_file_numbers(which) ? m->portions : 1;
+    return m->portions > 0 && has_numbers(which) ? m->portions : 1;
 }
 
 size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])

@@ -44,6 +44,7 @@ typedef struct dt_rundir {
     bool resumed;             /* an older run's: what is in it must stay */
     dev_t device; /* with inode: the folder `checkpoints` that the first save has opened; 0: none */
     ino_t inode;
+    char last[PATH_MAX]; /* checkpoint that was saved whole, "": none; once its save has returned */
 } dt_rundir;
 
 /* Take --out DIR, which must be new or empty, or make
@@ -125,13 +126,12 @@ dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 
-/* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
- * length recorded must not be ahead of the file. *path: the folder made.
- * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone;
- * path[0] = 0. Where the last sync alone fails, the new folder stays: it is whole, but its
- * name may not outlive a power cut. */
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
-                             char path[PATH_MAX]) DT_MUST_CHECK;
+/* Write one checkpoint by the protocol above: run->last. metrics_fd (or -1) is synced first: the
+ * length recorded must not be ahead of the file.
+ * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone. Where the
+ * last sync alone fails, the new folder stays: it is whole, but its name may not outlive a power
+ * cut. */
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 
 /* What a save would refuse of the run's folder `checkpoints`. */
 dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
@@ -146,7 +146,7 @@ dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int porti
 const char *dt_saving_path(const dt_saving *w);
 dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
                           dt_written written[DT_CHECKPOINT_FILES]) DT_MUST_CHECK;
-dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX]) DT_MUST_CHECK;
+dt_status dt_saving_end(dt_saving *w, const dt_written *written) DT_MUST_CHECK;
 void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
 
 /* After a save of step `saved`: delete older checkpoints that --keep-last, --keep-every and
@@ -223,11 +223,9 @@ dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net, bool av
  * became of the one before. The snapshot may change as soon as this returns; the texts in its
  * options, and metrics_fd, must last until the write is waited for. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
-/* Waits for the write under way; its outcome, reported once. */
+/* Waits for the write under way; its outcome, reported once. Then run->last may be read; it names
+ * the checkpoint also if only the pruning after it failed. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
-/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. If only the
- * pruning after it failed, the wait fails, but this still names it. */
-const char *dt_saver_last(const dt_saver *v);
 void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
 
 /* ---- The newest state of a run -------------------------------------------------------- */

@@ -62,10 +62,7 @@ static void take_portion(const dt_run *r, dt_snapshot *s)
 /* On rank 0, once all have written, or one has not, which was printed. */
 static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const dt_snapshot *of)
 {
-    char path[PATH_MAX];
-
-    DT_TRY(dt_saving_end(w, all, path));
-    memcpy(s->last, path, sizeof s->last);
+    DT_TRY(dt_saving_end(w, all));
     s->keep.unproved = !of->proved;
     return dt_checkpoint_prune(&s->folder, of->at.run_step, &s->keep);
 }

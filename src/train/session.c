@@ -192,7 +192,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 const char *dt_session_last(const dt_session *s)
 {
-    return s->saver ? dt_saver_last(s->saver) : s->last;
+    return s->folder.last;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */

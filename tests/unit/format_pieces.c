@@ -82,29 +82,9 @@ static dt_status fill(const void *context, size_t i, void *data)
     return dt_safetensors_read(f, &f->tensor[i], data);
 }
 
-/* The k-th third of the file's one tensor. */
-static void put_third(const dt_safetensors *f, const char *name, int k)
-{
-    char path[FOLDER_PATH + 4], portion[40];
-    dt_tensor t = f->tensor[0];
-
-    t.taker = k;
-    t.takers = 3;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    snprintf(portion, sizeof portion, "%d of 3", k);
-    assert_ok(dt_safetensors_put(
-        &DT_TARGET(path),
-        &(dt_safetensors_content){.tensor = &t,
-                                  .tensors = 1,
-                                  .metadata = &(dt_field){"dtrain.portion", portion},
-                                  .fields = 1,
-                                  .fill = fill,
-                                  .context = f},
-        NULL));
-}
-
 static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
 {
+    dt_field thirds[] = {{"dtrain.portion", NULL}};
     dt_safetensors *f = NULL;
 
     (void)state;
@@ -112,9 +92,14 @@ static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
     put_at("b", 0, 2, 1, 1);
     put_at("c", 1, 2, 3, 1);
     assert_ok(join(&f, "c", "a", "b"));
-    put_third(f, "x", 0);
-    put_third(f, "y", 1);
-    put_third(f, "z", 2);
+    dt_tensor t = f->tensor[0];
+    const dt_safetensors_content c = {&t, 1, thirds, 1, fill, f, NULL, NULL};
+    t.takers = 3; /* of the rows */
+    for (t.taker = 0; t.taker < 3; t.taker++) {
+        thirds[0].value = (const char *[]){"0 of 3", "1 of 3", "2 of 3"}[t.taker];
+        assert_ok(dt_safetensors_put(
+            &DT_TARGET(folder_path(dir, (const char *[]){"x", "y", "z"}[t.taker])), &c, NULL));
+    }
     assert_whole(f);
     assert_ok(join(&f, "y", "z", "x"));
     assert_whole(f);
