@@ -84,7 +84,7 @@ static dt_status fill(const void *context, size_t i, void *data)
 
 static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
 {
-    dt_field thirds[] = {{"dtrain.portion", NULL}};
+    dt_field said = {"dtrain.portion", NULL};
     dt_safetensors *f = NULL;
 
     (void)state;
@@ -93,12 +93,12 @@ static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
     put_at("c", 1, 2, 3, 1);
     assert_ok(join(&f, "c", "a", "b"));
     dt_tensor t = f->tensor[0];
-    const dt_safetensors_content c = {&t, 1, thirds, 1, fill, f, NULL, NULL};
+    const dt_safetensors_content c = {&t, 1, &said, 1, fill, f, NULL, NULL};
     t.takers = 3; /* of the rows */
     for (t.taker = 0; t.taker < 3; t.taker++) {
-        thirds[0].value = (const char *[]){"0 of 3", "1 of 3", "2 of 3"}[t.taker];
-        assert_ok(dt_safetensors_put(
-            &DT_TARGET(folder_path(dir, (const char *[]){"x", "y", "z"}[t.taker])), &c, NULL));
+        const char *const third[][2] = {{"0 of 3", "x"}, {"1 of 3", "y"}, {"2 of 3", "z"}};
+        said.value = third[t.taker][0];
+        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(dir, third[t.taker][1])), &c, NULL));
     }
     assert_whole(f);
     assert_ok(join(&f, "y", "z", "x"));

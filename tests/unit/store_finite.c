@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "format/tensors.h"
-#include "store/store.h"
 
 /* ---- Floats ------------------------------------------------------------------------------ */
 
@@ -88,9 +87,8 @@ static void nothing_else_is_saved(void **state)
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
-    assert_ok(dt_saver_open(&v, &f->d, f->net, false,
-                            &one)); /* a step or test proves it: one is enough */
-    f->s.proved = true;
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false, &one));
+    f->s.proved = true; /* by a step or test: one is enough */
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000009-2");
