@@ -6,23 +6,6 @@
 
 void dt_extra_convert(void);
 
-/* ---- Commands ------------------------------------------------------------------------ */
-
-/* Whether --out may be written: a new file, or one without a byte, as mktemp makes it: no model is
- * ever replaced. DT_USAGE: it is missing; DT_CANTCREATE. */
-dt_status dt_out_new(const char *out) DT_MUST_CHECK;
-/* The file --out of what is in pieces in the files path[0] to path[count - 1], in float32; of one
- * checkpoint or run as dt_average. With --shards N the folder --out of N files, each with its rows
- * of every tensor. DT_FORMAT as dt_safetensors_join. */
-dt_status dt_merge(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-/* The arithmetic mean of the weights and running statistics of model files, checkpoints or
- * the newest states of runs, path[0] to path[count - 1], to the file --out in the naming
- * --names and the format --to; how other programs load it is printed. Summed in float64 in the
- * order given and rounded once; the mean of one file has its numbers. num_batches_tracked is the
- * last one's. DT_FORMAT: another network or normalisation than the first; DT_USAGE: a format that
- * is not written. */
-dt_status dt_average(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-
 /* ---- Records for TensorBoard ---------------------------------------------------------- */
 
 /* A run's metrics.jsonl, and its file of events in a folder; zeroed but for the two paths. */

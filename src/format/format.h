@@ -55,12 +55,6 @@ const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
                               void *data) DT_MUST_CHECK;
 
-/* Write the same tensors, in float32, and metadata; with portions > 0 as one of so many portions,
- * which has some rows of each tensor. Errors as dt_safetensors_read, dt_outfile_open,
- * dt_outfile_finish. */
-dt_status dt_safetensors_copy(const dt_safetensors *f, const dt_target *t, int portion,
-                              int portions) DT_MUST_CHECK;
-
 /* A path between the quotes of Python; returns out. */
 const char *dt_python_text(const char *path, char out[2 * PATH_MAX]);
 
@@ -118,7 +112,7 @@ typedef struct dt_portion {
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
 
-/* A format beside safetensors, which an extra adds. */
+/* A format beside safetensors, of those that an extra adds. */
 struct dt_safetensors_content;
 typedef struct dt_format {
     const char *name; /* a word of --to */
@@ -130,7 +124,7 @@ typedef struct dt_format {
     dt_status (*read)(dt_safetensors *f);
 } dt_format;
 /* Once, before the first file is opened; borrowed. Local. */
-void dt_formats_add(const dt_format *list, size_t count);
+void dt_formats_set(const dt_format *list, size_t count);
 
 /* The file of a portion has the name that PyTorch gives to a rank's. Returns out. */
 enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
@@ -175,9 +169,11 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {
     dt_net *net;      /* owned */
-    float *slab;      /* owned: what state points to, and momentum */
+    float *slab;      /* [floats] of state, then all below; owned */
+    size_t floats;
     dt_weights state; /* filled by dt_model_load */
-    float *momentum;  /* [net->slab_floats], zeros */
+    dt_weights trained; /* zeros, like momentum: a checkpoint has them, too */
+    float *momentum;    /* [net->slab_floats] */
 } dt_model_read;
 
 /* Build the network of `spec`; its number of classes is that of the file's

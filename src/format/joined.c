@@ -121,6 +121,7 @@ static dt_status join(dt_safetensors *f)
 {
     size_t room = 1;
 
+    f->header = json_incref(f->part[0]->header); /* what all say of their model */
     for (size_t k = 0; k < f->parts; k++)
         room += f->part[k]->count;
     DT_TRY(dt_calloc(&f->piece, room, sizeof *f->piece, "the list of pieces"));

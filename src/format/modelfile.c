@@ -46,7 +46,7 @@ static dt_status list_fill(const void *context, size_t i, void *data)
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
     const char *name = c->opts->format ? c->opts->format : "safetensors";
-    const dt_format *other = dt_format_named(name);
+    const dt_format *other = dt_format_find(name, NULL);
 
     if (other)
         return other->put(t, c, w);
@@ -420,13 +420,15 @@ dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_s
     DT_GO(st, dt_net_create(&r->net, &own), out);
     DT_GO(st, check_size(f, path, r->net), out);
     const size_t floats = r->net->slab_floats, channels = r->net->norm_channels;
+    r->floats = floats + 2 * channels;
     DT_GO(st,
-          dt_calloc(&r->slab, 2 * floats + 2 * channels, sizeof *r->slab,
+          dt_calloc(&r->slab, 2 * r->floats + floats, sizeof *r->slab,
                     "the numbers of a model file"),
           out);
-    r->momentum = r->slab + floats;
-    float *mean = r->momentum + floats;
+    float *trained = r->slab + r->floats, *mean = r->slab + floats, *mean_of = trained + floats;
     r->state = (dt_weights){r->net, r->slab, mean, mean + channels};
+    r->trained = (dt_weights){r->net, trained, mean_of, mean_of + channels};
+    r->momentum = trained + r->floats;
 
 out:
     dt_safetensors_close(f);

@@ -162,7 +162,7 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path, const char
     if (!bytes)
         DT_GO(st, dt_file_open(AT_FDCWD, path, &f->fd, &size), out);
     f->size = (uint64_t)size;
-    const dt_format *other = dt_format_of(path);
+    const dt_format *other = dt_format_find(NULL, path);
     if (other) {
         DT_GO(st, other->read(f), out);
     } else {
@@ -195,8 +195,7 @@ void dt_safetensors_close(dt_safetensors *f)
 
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
 {
-    const json_t *header = f->parts > 0 ? f->part[0]->header : f->header;
-    return json_string_value(json_object_get(json_object_get(header, "__metadata__"), key));
+    return json_string_value(json_object_get(json_object_get(f->header, "__metadata__"), key));
 }
 
 /* Narrow numbers are read to the room's second half, which widening them from the first

@@ -28,30 +28,21 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
     return true;
 }
 
-enum { MOST_FORMATS = 8 };
-static const dt_format *formats[MOST_FORMATS];
+static const dt_format *formats;
+static size_t format_count;
 
-void dt_formats_add(const dt_format *list, size_t count)
+void dt_formats_set(const dt_format *list, size_t count)
 {
-    static size_t n;
-
-    for (; n < MOST_FORMATS && count > 0; count--) /* there are fewer */
-        formats[n++] = list++;
+    formats = list;
+    format_count = count;
 }
 
-const dt_format *dt_format_named(const char *name)
+const dt_format *dt_format_find(const char *name, const char *path)
 {
-    for (size_t i = 0; i < MOST_FORMATS && formats[i]; i++)
-        if (strcmp(formats[i]->name, name) == 0)
-            return formats[i];
-    return NULL;
-}
-
-const dt_format *dt_format_of(const char *path)
-{
-    for (size_t i = 0; i < MOST_FORMATS && formats[i]; i++)
-        if (formats[i]->read && dt_path_ends(path, formats[i]->end))
-            return formats[i];
+    for (size_t i = 0; i < format_count; i++)
+        if (name ? strcmp(formats[i].name, name) == 0
+                 : formats[i].read && dt_path_ends(path, formats[i].end))
+            return &formats[i];
     return NULL;
 }
 

@@ -19,7 +19,7 @@ struct dt_safetensors {
     int fd;            /* -1: the file is in memory */
     const char *bytes; /* there, borrowed */
     uint64_t size;     /* of the file */
-    json_t *header;    /* owned; names and metadata are borrowed from it */
+    json_t *header;    /* owned; names and metadata are borrowed from it, or from the parts' */
     dt_tensor *tensor; /* [count], owned, in ascending offsets */
     size_t count;
     dt_safetensors **part; /* [parts], owned: the tensors are in pieces there */
@@ -65,10 +65,9 @@ dt_cut dt_tensor_rows(const dt_tensor *t);
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 
-/* Of the formats that extras have added the one of that name, or the one that reads such a path;
- * NULL: none. */
-const dt_format *dt_format_named(const char *name);
-const dt_format *dt_format_of(const char *path);
+/* The format of dt_formats_set that has that name, or, if that is NULL, reads such a path; NULL:
+ * there is none. */
+const dt_format *dt_format_find(const char *name, const char *path);
 
 /* ---- Types ----------------------------------------------------------------------- */
 

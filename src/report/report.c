@@ -2,12 +2,6 @@
  * one JSON object a line, each written whole by one write(2), so that a reader may follow the file
  * while the run goes on; stdio and jansson would take memory in a step.
  *
- *   {"kind":"step","epoch":1,"step":1,"loss":..,"loss_shard0":..,"lr":..,"images":..,
- *    "seconds":..,"images_per_s":..,"time":..}
- *   {"kind":"epoch","epoch":1,"train_loss":..,"test_loss":..,"test_accuracy":..,"seconds":..,
- *    "class_accuracy":[..],"time":..}
- *   {"kind":"end","weights_hash":"..","state_hash":"..","steps":..,"seconds":..,"account_s":{..}}
- *
  * docs/formats.md describes each member. Numbers have 9 significant digits (a float32 comes back
  * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
 #include "style.h"

@@ -247,30 +247,24 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
     return st;
 }
 
-static dt_status find_in(const dt_take *t, const dt_folder *in, char found[PATH_MAX])
-{
-    size_t seen = 0;
-    bool gone = in->fd >= 0;
-
-    for (int i = 0; i < LOOKS && gone && seen == 0 && !found[0]; i++)
-        DT_TRY(look(t, in, found, &seen, &gone));
-    if (found[0] || seen == 0 || t->judge)
-        return DT_OK;
-    return dt_fail(DT_FORMAT,
-                   "none of the %zu checkpoints in %s is valid: put whole ones in their place, or "
-                   "choose another --out to begin anew",
-                   seen, in->path);
-}
-
 dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t, char found[PATH_MAX])
 {
     dt_folder in;
+    size_t seen = 0;
+    bool gone = true;
 
     found[0] = '\0';
     DT_TRY(dt_checkpoints_open(&in, d->folder, d->path));
-    const dt_status st = find_in(t, &in, found);
+    dt_status st = DT_OK;
+    for (int i = 0; i < LOOKS && st == DT_OK && gone && seen == 0 && !found[0]; i++)
+        st = look(t, &in, found, &seen, &gone);
     dt_folder_close(&in);
-    return st;
+    if (st != DT_OK || found[0] || seen == 0 || t->judge)
+        return st;
+    return dt_fail(DT_FORMAT,
+                   "none of the %zu checkpoints in %s is valid: put whole ones in their place, or "
+                   "choose another --out to begin anew",
+                   seen, in.path);
 }
 
 bool dt_checkpoint_is(const dt_folder *f)
@@ -310,30 +304,22 @@ dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH
 
 /* ---- Whose ------------------------------------------------------------------------------ */
 
-/* The run folder of the checkpoint RUN/checkpoints/NAME; "": it lies in none. */
-static void run_above(const char *path, char out[PATH_MAX])
-{
-    char mark[PATH_MAX + 16];
-
-    if (!realpath(path, out))
-        out[0] = '\0';
-    for (int i = 0; i < 2 && out[0]; i++)
-        *strrchr(out, '/') = '\0';
-    snprintf(mark, sizeof mark, "%s/options.yaml", out);
-    if (!dt_path_exists(mark))
-        out[0] = '\0';
-}
-
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 {
+    char mark[PATH_MAX + 16];
     dt_folder in;
 
     DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
-    if (dt_checkpoint_is(&in))
-        run_above(path, out);
-    else
-        memcpy(out, in.path, PATH_MAX);
+    const bool is = dt_checkpoint_is(&in);
+    memcpy(out, in.path, PATH_MAX);
     dt_folder_close(&in);
+    if (is && !realpath(path, out))
+        out[0] = '\0';
+    for (int i = 0; i < 2 && is && out[0]; i++) /* RUN/checkpoints/NAME */
+        *strrchr(out, '/') = '\0';
+    snprintf(mark, sizeof mark, "%s/options.yaml", out);
+    if (is && !dt_path_exists(mark))
+        out[0] = '\0';
     return DT_OK;
 }
 

@@ -43,27 +43,16 @@ bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n);
 dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
 
-/* ---- Files: one list for writer and reader ------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------- */
 
-#define DT_CHECKPOINT_FILE_LIST(X)                                                                 \
-    X(MODEL, "model.safetensors")                                                                  \
-    X(MOMENTUM, "momentum.safetensors")                                                            \
-    X(OPTIONS, "options.yaml")                                                                     \
-    X(STATE, "state.json")                                                                         \
-    X(TRAINED, "trained.safetensors") /* of --ema alone: else it has no bytes, and no line */
-typedef enum dt_checkpoint_file {
-#define X(name, text) DT_CHECKPOINT_##name,
-    DT_CHECKPOINT_FILE_LIST(X)
-#undef X
-        DT_CHECKPOINT_FILES
-} dt_checkpoint_file;
-_Static_assert((int)DT_CHECKPOINT_FILES == (int)DT_CHECKPOINT_KINDS, "one list");
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
 /* One of a checkpoint in so many portions: numbers are in a file for each, those of the model in
  * the folder itself, others in one of their own. portions 0: as in the list. Returns out. */
 const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
                                     char out[DT_PORTION_NAME + 32]);
-bool dt_checkpoint_file_numbers(dt_checkpoint_file which); /* model, momentum, trained */
+/* Those that the file has of a snapshot; net NULL: none. Momentum is a model file of its own, in
+ * the same naming, without running statistics. */
+dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which);
 
 /* MANIFEST: a line of format and version (and portions), a line of hash, size and name per file, in
  * the list's order (but one of no bytes), and a line with the hash of all lines before it. */

@@ -4,60 +4,53 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
-static int is_portion(const struct dirent *e)
+/* What a checkpoint holds, and a folder of portions in it; all else is somebody's. */
+static int is_ours(const struct dirent *e)
 {
-    char name[DT_PORTION_NAME];
-    int portion = -1;
+    static const char *const ours[] = {
+#define X(name, text) text,
+        DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+            "MANIFEST",
+        "momentum",
+        "trained",
+        "shard-[0-9][0-9][0-9][0-9][0-9]-model-00001-of-00001.safetensors"};
 
-    return sscanf(e->d_name, "shard-%6d", &portion) == 1 && portion >= 0 &&
-           strcmp(e->d_name, dt_portion_name(portion, name)) == 0;
+    for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
+        if (fnmatch(ours[i], e->d_name, 0) == 0)
+            return 1;
+    return 0;
 }
 
-/* Of a checkpoint in pieces; false with errno: not all of them. */
-static bool remove_portions(int folder)
+/* False with errno. A link goes itself: what it leads to is somebody else's. */
+static bool remove_ours(int in, const char *name)
 {
-    static const char *const where[] = {"momentum", "trained", "."};
-    bool good = true;
+    const int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int how = fd < 0 && (errno == ENOTDIR || errno == ELOOP) ? 0 : AT_REMOVEDIR;
+    struct dirent **entry = NULL;
+    const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_ours, alphasort);
+    bool good = n >= 0;
 
-    for (size_t k = 0; k < DT_COUNT_OF(where) && good; k++) {
-        struct dirent **entry = NULL;
-        const int fd = openat(folder, where[k], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_portion, NULL);
-        for (int i = 0; i < n; i++) {
-            good = good && unlinkat(fd, entry[i]->d_name, 0) == 0;
-            free(entry[i]);
-        }
-        free(entry);
-        if (fd >= 0)
-            close(fd);
-        if (fd >= 0 && good && where[k][0] != '.')
-            good = unlinkat(folder, where[k], AT_REMOVEDIR) == 0 || errno == ENOTEMPTY;
+    for (int i = 0; i < n; i++) {
+        good = good && remove_ours(fd, entry[i]->d_name);
+        free(entry[i]);
     }
-    return good;
+    free(entry);
+    if (fd >= 0)
+        close(fd);
+    return good && (unlinkat(in, name, how) == 0 || errno == ENOTEMPTY);
 }
 
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
 {
-    const int fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int how = AT_REMOVEDIR;
-    bool good = true;
-
-    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-        how = 0; /* a link goes itself: what it leads to is somebody else's */
-    for (int i = 0; i <= DT_CHECKPOINT_FILES && fd >= 0 && good; i++) {
-        const char *file = i < DT_CHECKPOINT_FILES ? dt_checkpoint_file_name[i] : "MANIFEST";
-        good = unlinkat(fd, file, 0) == 0 || errno == ENOENT;
-    }
-    good = good && (fd < 0 || remove_portions(fd));
-    if (fd >= 0)
-        close(fd);
-    if (good && (unlinkat(in->fd, name, how) == 0 || errno == ENOTEMPTY))
+    if (remove_ours(in->fd, name))
         return DT_OK;
     return dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path, name,
                    strerror(errno));
@@ -96,38 +89,6 @@ static dt_status sweep(const dt_folder *in)
 
 /* ---- Choosing --------------------------------------------------------------------------- */
 
-typedef struct prune_entry {
-    dt_checkpoint_name name;
-    bool whole; /* its files have the sizes of its MANIFEST, and the run saved it */
-    bool best, keep;
-} prune_entry;
-
-/* Marks what stays of [0, count), oldest first, whose last one was just saved. */
-static void mark(prune_entry *entry, size_t count, const dt_keep *keep)
-{
-    const int64_t least = keep->unproved ? 2 : 1;
-    int64_t last = DT_MAX(keep->last, least), step = -1;
-    bool best = keep->best;
-
-    for (size_t i = count; i-- > 0;) {
-        prune_entry *e = &entry[i];
-        const bool superseded = e->name.step == step;
-        if (!e->whole) { /* it may be somebody's, or come back: it is left alone */
-            e->keep = true;
-            continue;
-        }
-        step = e->name.step;
-        if (!superseded) {
-            e->keep = last > 0 || (keep->every > 0 && step % keep->every == 0);
-            last -= last > 0;
-        }
-        if (best && e->best) {
-            e->keep = true;
-            best = false;
-        }
-    }
-}
-
 static dt_status to_trash(const dt_folder *in, const char *name)
 {
     char trash[2 * DT_CHECKPOINT_NAME];
@@ -150,45 +111,47 @@ static bool was_there(const dt_folder *in, const char *name)
              info.st_mtim.tv_nsec < mark.st_mtim.tv_nsec));
 }
 
-static dt_status prune_in(const dt_folder *in, int64_t saved, const dt_keep *keep)
+/* Asked from the newest to the oldest: what may stay still is left, and *step is that of the one
+ * asked about before. What is no whole checkpoint, or not the run's, may be somebody's, or come
+ * back: it stays, and does not count. */
+static bool stays(const dt_folder *in, const dt_checkpoint_name *name, dt_keep *left, int64_t *step)
 {
-    dt_checkpoint_name *list = NULL;
-    prune_entry *entry = NULL;
-    size_t count = 0;
-    dt_status st = DT_OK;
+    dt_checkpoint *c = NULL;
+    const bool whole =
+        dt_checkpoint_open(&c, in, name->text) == DT_OK && !was_there(in, name->text);
+    const bool best = c && c->best && left->best, superseded = name->step == *step;
 
-    DT_GO(st, dt_checkpoint_list(in, &list, &count), out);
-    while (count > 0 && list[count - 1].step > saved)
-        count--;
-    DT_GO(st, dt_calloc(&entry, count + 1, sizeof *entry, "the list of checkpoints"), out);
-    for (size_t i = 0; i < count; i++) {
-        dt_checkpoint *c = NULL;
-        entry[i].name = list[i];
-        entry[i].whole = dt_checkpoint_open(&c, in, list[i].text) == DT_OK &&
-                         !was_there(in, list[i].text);
-        entry[i].best = c && c->best;
-        dt_checkpoint_close(c);
-        dt_fail_clear();
-    }
-    mark(entry, count, keep);
-    for (size_t i = 0; i < count; i++)
-        if (!entry[i].keep)
-            DT_GO(st, to_trash(in, entry[i].name.text), out);
-    st = sweep(in);
-
-out:
-    free(entry);
-    free(list);
-    return st;
+    dt_checkpoint_close(c);
+    dt_fail_clear();
+    if (!whole)
+        return true;
+    *step = name->step;
+    left->best = left->best && !best;
+    if (!superseded && (left->last-- > 0 || (left->every > 0 && *step % left->every == 0)))
+        return true;
+    return best;
 }
 
 dt_status dt_checkpoint_prune(dt_rundir *run, int64_t saved, const dt_keep *keep)
 {
+    dt_keep left = *keep;
+    dt_checkpoint_name *list = NULL;
     dt_folder in;
-    dt_status st = dt_checkpoints_own(&in, run);
+    size_t count = 0;
+    int64_t step = -1;
+    dt_status st = DT_OK;
 
-    if (st == DT_OK && in.fd >= 0)
-        st = prune_in(&in, saved, keep);
+    left.last = DT_MAX(keep->last, keep->unproved ? 2 : 1);
+    DT_GO(st, dt_checkpoints_own(&in, run), out);
+    DT_GO(st, dt_checkpoint_list(&in, &list, &count), out);
+    for (size_t i = count; i-- > 0;)
+        if (list[i].step <= saved && !stays(&in, &list[i], &left, &step))
+            DT_GO(st, to_trash(&in, list[i].text), out);
+    if (in.fd >= 0)
+        st = sweep(&in);
+
+out:
+    free(list);
     dt_folder_close(&in);
     return st;
 }

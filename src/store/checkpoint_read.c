@@ -20,9 +20,20 @@ const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
 #undef X
 };
 
-bool dt_checkpoint_file_numbers(dt_checkpoint_file which)
+/* Model, momentum, trained. */
+static bool has_numbers(dt_checkpoint_file which)
 {
     return dt_path_ends(dt_checkpoint_file_name[which], ".safetensors");
+}
+
+dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which)
+{
+    const dt_weights momentum = {.net = s->model.net, .master = s->momentum}, none = {.net = NULL};
+
+    return which == DT_CHECKPOINT_MODEL      ? s->model
+           : which == DT_CHECKPOINT_MOMENTUM ? momentum
+           : which == DT_CHECKPOINT_TRAINED  ? s->trained
+                                             : none;
 }
 
 const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
@@ -31,7 +42,7 @@ const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int 
     const char *name = dt_checkpoint_file_name[which];
     char file[DT_PORTION_NAME];
 
-    if (portions == 0 || !dt_checkpoint_file_numbers(which))
+    if (portions == 0 || !has_numbers(which))
         snprintf(out, DT_PORTION_NAME + 32, "%s", name);
     else
         snprintf(out, DT_PORTION_NAME + 32, "%.*s%s%s",
@@ -40,10 +51,12 @@ const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int 
     return out;
 }
 
-/* In how many files something is. */
+/* In how many files something is: without --ema nothing is in the last one, and it is not there. */
 static int files_of(const dt_manifest *m, dt_checkpoint_file which)
 {
-    return m->portions > 0 && dt_checkpoint_file_numbers(which) ? m->portions : 1;
+    if (which == DT_CHECKPOINT_TRAINED && m->file[which][0].bytes == 0)
+        return 0;
+    return m->portions > 0 && has_numbers(which) ? m->portions : 1;
 }
 
 size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
@@ -58,13 +71,10 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
                                 IN_PIECES, m->portions);
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++) { /* at most 128 characters each */
-            const dt_written *w = &m->file[i][k];
-            if (w->bytes == 0)
-                continue;
-            dt_digest_text(w->digest, hash);
-            used +=
-                (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
-                                 hash, w->bytes, dt_checkpoint_file_path(i, m->portions, k, name));
+            dt_checkpoint_file_path(i, m->portions, k, name);
+            dt_digest_text(m->file[i][k].digest, hash);
+            used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used,
+                                     "%s %20" PRIu64 " %s\n", hash, m->file[i][k].bytes, name);
         }
     dt_digest_text(dt_hash_bytes(out, used), hash);
     return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
@@ -83,30 +93,24 @@ static bool is_hashed(const char *text, size_t length)
     return memcmp(text + length - LAST, last, LAST) == 0;
 }
 
-/* One line, of that file; how long it is, 0: it is another's. */
-static int parse_line(const char *at, const char *name, dt_written *w)
-{
-    char has[DT_PORTION_NAME + 32];
-    int used = 0;
-
-    return sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %95s\n%n", &w->digest.high,
-                  &w->digest.low, &w->bytes, has, &used) == 4 &&
-                   strcmp(has, name) == 0
-               ? used
-               : 0;
-}
-
+/* A line of each file, in the list's order; of the last one there may be none. */
 static bool parse_files(const char *at, dt_manifest *m)
 {
-    char name[DT_PORTION_NAME + 32];
+    char name[DT_PORTION_NAME + 32], has[DT_PORTION_NAME + 32];
+    dt_written w;
+    int used = 0;
 
+    m->file[DT_CHECKPOINT_TRAINED][0].bytes = 1; /* until it is known */
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
-        for (int k = 0; k < files_of(m, i); k++) {
+        for (int k = 0; k < files_of(m, i); k++, at += used) {
             dt_checkpoint_file_path(i, m->portions, k, name);
-            const int used = parse_line(at, name, &m->file[i][k]);
-            if (used == 0) /* without --ema nothing is in the last one */
+            if (sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %95s\n%n", &w.digest.high,
+                       &w.digest.low, &w.bytes, has, &used) != 4 ||
+                strcmp(has, name) != 0) {
+                m->file[i][k].bytes = 0;
                 return i == DT_CHECKPOINT_TRAINED && k == 0 && !strstr(at, name);
-            at += used;
+            }
+            m->file[i][k] = w;
         }
     return true;
 }
@@ -182,8 +186,6 @@ static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, in
     int64_t bytes = 0;
     int fd = -1;
 
-    if (which == DT_CHECKPOINT_TRAINED && want == 0)
-        return DT_OK;
     dt_checkpoint_file_path(which, c->manifest.portions, portion, name);
     DT_TRY(file_failed(c, name, dt_file_open(c->in.fd, name, &fd, &bytes)));
     close(fd);
@@ -191,14 +193,6 @@ static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, in
         return DT_OK;
     return dt_fail(DT_FORMAT, "checkpoint %s: %s has %lld bytes, MANIFEST says %llu: torn",
                    c->in.path, name, (long long)bytes, (unsigned long long)want);
-}
-
-static dt_status check_sizes(const dt_checkpoint *c)
-{
-    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
-        for (int k = 0; k < files_of(&c->manifest, i); k++)
-            DT_TRY(check_size(c, i, k));
-    return DT_OK;
 }
 
 static dt_status read_state(dt_checkpoint *c)
@@ -222,7 +216,9 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const cha
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "a checkpoint"));
     DT_GO(st, dt_folder_open(&c->in, in ? in->fd : AT_FDCWD, in ? in->path : "", name), out);
     DT_GO(st, read_manifest(c), out);
-    DT_GO(st, check_sizes(c), out);
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
+        for (int k = 0; k < files_of(&c->manifest, i); k++)
+            DT_GO(st, check_size(c, i, k), out);
     DT_GO(st, read_state(c), out);
     *out = c;
     c = NULL;
@@ -282,62 +278,62 @@ out:
     return st;
 }
 
-dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
+static dt_status check_hash(const dt_checkpoint *c, const dt_snapshot *into)
 {
-    const char *normalize = into->options ? into->options->normalize : NULL;
-    const dt_weights momentum = {.net = into->model.net, .master = into->momentum};
-    const bool trains = c->manifest.file[DT_CHECKPOINT_TRAINED][0].bytes > 0;
     dt_snapshot loaded = *into;
-    char now[DT_DIGEST_CHARS], *text = NULL;
-    size_t length = 0;
+    char now[DT_DIGEST_CHARS];
     dt_digest d;
 
     loaded.at = c->at;
+    DT_TRY(dt_snapshot_hash(&loaded, NULL, &d));
+    dt_digest_text(d, now);
+    if (strcmp(c->state_hash, now) == 0)
+        return DT_OK;
+    return dt_fail(DT_FORMAT,
+                   "checkpoint %s was saved with state_hash %.32s, its numbers have %s: they are "
+                   "not those that the run had",
+                   c->in.path, c->state_hash, now);
+}
+
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
+{
+    const char *normalize = into->options ? into->options->normalize : NULL;
+    const bool trains = files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0;
+    char *text = NULL;
+    size_t length = 0;
+
     if (trains != (into->trained.net != NULL))
         return dt_fail(DT_CONFIG, "checkpoint %s is of a run with%s --ema, unlike this one",
                        c->in.path, trains ? "" : "out");
     DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, 0, SMALL, &text, &length));
     free(text);
-    DT_TRY(load_file(c, DT_CHECKPOINT_MODEL, &into->model, normalize));
-    DT_TRY(load_file(c, DT_CHECKPOINT_MOMENTUM, &momentum, normalize));
-    if (trains)
-        DT_TRY(load_file(c, DT_CHECKPOINT_TRAINED, &into->trained, normalize));
-    if (c->manifest.portions > 0) { /* no rank had seen all of it */
-        *at = c->at;
-        return DT_OK;
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
+        const dt_weights numbers = dt_checkpoint_numbers(into, i);
+        if (numbers.net)
+            DT_TRY(load_file(c, i, &numbers, normalize));
     }
-    DT_TRY(dt_snapshot_hash(&loaded, NULL, &d));
-    dt_digest_text(d, now);
-    if (strcmp(c->state_hash, now) != 0)
-        return dt_fail(DT_FORMAT,
-                       "checkpoint %s was saved with state_hash %.32s, its numbers have %s: they "
-                       "are not those that the run had",
-                       c->in.path, c->state_hash, now);
+    if (c->manifest.portions == 0) /* else no rank has seen all of it */
+        DT_TRY(check_hash(c, into));
     *at = c->at;
     return DT_OK;
 }
 
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
 {
-    dt_model_read r = {.net = NULL}, trained = r;
+    dt_model_read r = {.net = NULL};
     dt_model_meta meta;
     dt_progress at;
     dt_options o;
-    dt_status st = DT_OK;
 
     dt_options_init(&o);
     if (given)
         o = *given;
-    DT_GO(st, dt_options_read_model(&r, c->in.path, &o, &meta), out);
+    dt_status st = dt_options_read_model(&r, c->in.path, &o, &meta);
     dt_snapshot into = {.model = r.state, .momentum = r.momentum};
-    if (c->manifest.file[DT_CHECKPOINT_TRAINED][0].bytes > 0) {
-        DT_GO(st, dt_options_read_model(&trained, c->in.path, &o, &meta), out);
-        into.trained = trained.state;
-    }
-    st = dt_checkpoint_load(c, &into, &at);
-
-out:
-    dt_model_read_close(&trained);
+    if (files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0)
+        into.trained = r.trained;
+    if (st == DT_OK)
+        st = dt_checkpoint_load(c, &into, &at);
     dt_model_read_close(&r);
     return st;
 }

@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 
 struct dt_saving {
+    dt_rundir *run;
     dt_folder in;                           /* RUN/checkpoints */
     dt_folder temp;                         /* in it */
     char temp_name[2 * DT_CHECKPOINT_NAME]; /* "": there is none */
     dt_checkpoint_name name;                /* that it will have */
     dt_manifest manifest;
 };
-typedef struct dt_saving saving;
 
 static dt_status save_error(const char *path, const char *what)
 {
@@ -27,7 +27,7 @@ static dt_status save_error(const char *path, const char *what)
 
 /* The folder `checkpoints` is on disk once the run folder is synced. Where it holds a checkpoint
  * that was done; where it holds none, an earlier save may have died before. */
-static dt_status open_folder(saving *w, dt_rundir *run, int64_t step)
+static dt_status open_folder(dt_saving *w, dt_rundir *run, int64_t step)
 {
     const bool made = mkdirat(run->folder, "checkpoints", 0777) == 0;
     dt_checkpoint_name *list = NULL;
@@ -48,7 +48,7 @@ static dt_status open_folder(saving *w, dt_rundir *run, int64_t step)
 }
 
 /* What a save that died has left under the same name goes first. */
-static dt_status make_temp(saving *w)
+static dt_status make_temp(dt_saving *w)
 {
     char name[sizeof w->temp_name];
 
@@ -63,10 +63,11 @@ static dt_status make_temp(saving *w)
 
 dt_status dt_saving_begin(dt_saving **out, dt_rundir *run, int64_t step, int portions)
 {
-    saving *w = NULL;
+    dt_saving *w = NULL;
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&w, 1, sizeof *w, "saving a checkpoint"));
+    w->run = run;
     w->in.fd = w->temp.fd = -1;
     w->manifest.portions = portions;
     DT_GO(st, open_folder(w, run, step), out);
@@ -108,39 +109,23 @@ static dt_status save_state(const dt_snapshot *s, const dt_target *t, dt_written
     return st;
 }
 
-/* Momentum is a model file of its own, in the same naming, without running statistics. */
-static dt_status save_numbers(const dt_snapshot *s, const dt_weights *numbers, const char *holds,
-                              float *cut, const dt_target *t, dt_written *written)
-{
-    dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
-    dt_portion portion = s->portion;
-
-    opts.holds = holds;
-    portion.cut = cut;
-    if (portion.model)
-        opts.portion = &portion;
-    return dt_model_put(numbers, t, &opts, written);
-}
-
 static dt_status save_file(const dt_snapshot *s, dt_checkpoint_file which, const dt_target *t,
                            dt_written *written)
 {
-    const dt_weights momentum = {.net = s->model.net, .master = s->momentum};
+    static const char *const holds[DT_CHECKPOINT_FILES] = {[DT_CHECKPOINT_MOMENTUM] = "momentum",
+                                                           [DT_CHECKPOINT_TRAINED] = "trained"};
+    const dt_weights numbers = dt_checkpoint_numbers(s, which);
+    dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
+    dt_portion portion = s->portion;
 
-    switch (which) {
-    case DT_CHECKPOINT_MODEL:
-        return save_numbers(s, &s->model, NULL, s->cut_model, t, written);
-    case DT_CHECKPOINT_MOMENTUM:
-        return save_numbers(s, &momentum, "momentum", s->cut_momentum, t, written);
-    case DT_CHECKPOINT_TRAINED:
-        return save_numbers(s, &s->trained, "trained", s->cut_trained, t, written);
-    case DT_CHECKPOINT_OPTIONS:
+    if (which == DT_CHECKPOINT_OPTIONS)
         return dt_options_put(t, s->options, written);
-    case DT_CHECKPOINT_STATE:
-    case DT_CHECKPOINT_FILES:
-        break;
-    }
-    return save_state(s, t, written);
+    if (which == DT_CHECKPOINT_STATE)
+        return save_state(s, t, written);
+    portion.cut = s->cut[which];
+    opts.holds = holds[which];
+    opts.portion = portion.model ? &portion : NULL;
+    return dt_model_put(&numbers, t, &opts, written);
 }
 
 /* Numbers but the model's have a folder of their own, where they are in pieces. */
@@ -166,8 +151,7 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
         return save_error(in->path, "syncing metrics.jsonl");
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};
-        if ((p->rank > 0 && !dt_checkpoint_file_numbers(i)) ||
-            (i == DT_CHECKPOINT_TRAINED && !s->trained.net))
+        if (!dt_checkpoint_numbers(s, i).net && (p->rank > 0 || i == DT_CHECKPOINT_TRAINED))
             continue;
         dt_checkpoint_file_path(i, p->world, p->rank, name);
         DT_TRY(dt_path_join(path, in->path, name));
@@ -193,7 +177,7 @@ dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_
 
 /* ---- The end ------------------------------------------------------------------------- */
 
-static dt_status save_manifest(const saving *w)
+static dt_status save_manifest(const dt_saving *w)
 {
     char path[PATH_MAX], *text = NULL;
     const dt_target t = {
@@ -206,7 +190,7 @@ static dt_status save_manifest(const saving *w)
     return st;
 }
 
-static dt_status commit(saving *w, char path[PATH_MAX])
+static dt_status commit(dt_saving *w)
 {
     char final[PATH_MAX];
 
@@ -215,38 +199,35 @@ static dt_status commit(saving *w, char path[PATH_MAX])
         return save_error(final, "renaming");
     w->temp_name[0] = '\0';
     DT_TRY(dt_folder_sync(w->in.fd, w->in.path));
-    memcpy(path, final, sizeof final);
+    memcpy(w->run->last, final, sizeof final);
     return DT_OK;
 }
 
-dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX])
+dt_status dt_saving_end(dt_saving *w, const dt_written *written)
 {
     dt_status st = DT_OK;
 
-    path[0] = '\0';
     for (int k = 0; k < DT_MAX(w->manifest.portions, 1); k++)
         for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
             w->manifest.file[i][k] = written[k * DT_CHECKPOINT_FILES + i];
     DT_GO(st, save_manifest(w), out);
     DT_GO(st, dt_folder_sync(w->temp.fd, w->temp.path), out);
-    st = commit(w, path);
+    st = commit(w);
 
 out:
     dt_saving_abandon(w);
     return st;
 }
 
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
-                             char path[PATH_MAX])
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd)
 {
     dt_written written[DT_CHECKPOINT_FILES];
     dt_saving *w = NULL;
 
-    path[0] = '\0';
     DT_TRY(dt_saving_begin(&w, run, s->at.run_step, 0));
     const dt_status st = save_files(&w->temp, s, metrics_fd, written);
     if (st == DT_OK)
-        return dt_saving_end(w, written, path);
+        return dt_saving_end(w, written);
     dt_saving_abandon(w);
     return st;
 }

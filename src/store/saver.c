@@ -14,7 +14,6 @@ enum { FAILURE_ROOM = 2 * PATH_MAX };
 struct dt_saver {
     dt_rundir *run;
     dt_keep keep;
-    const dt_net *net;
     dt_slab slab; /* momentum; of the model and of what is trained master, running statistics */
     pthread_t thread;
     bool busy;     /* there is a thread, which has all below */
@@ -23,7 +22,6 @@ struct dt_saver {
     int metrics_fd;
     dt_status outcome;
     char failure[FAILURE_ROOM];
-    char last[PATH_MAX];
 };
 
 size_t dt_saver_bytes(const dt_net *net, bool averages)
@@ -50,14 +48,12 @@ static void saver_step_back(void)
 static void *saver_main(void *context)
 {
     dt_saver *v = context;
-    char path[PATH_MAX];
 
     saver_step_back();
     const int64_t began = dt_place_clock();
-    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd, path);
+    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd);
     dt_record(DT_LANE_WRITER, 0, (uint64_t)v->s.at.run_step, began);
     if (st == DT_OK) {
-        memcpy(v->last, path, sizeof v->last);
         v->keep.unproved = !v->s.proved;
         st = dt_checkpoint_prune(v->run, v->s.at.run_step, &v->keep);
     }
@@ -77,7 +73,6 @@ dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, bool 
     DT_TRY(dt_calloc(&v, 1, sizeof *v, "saving checkpoints"));
     v->run = run;
     v->keep = *keep;
-    v->net = net;
     DT_GO(st,
           dt_slab_create(&v->slab, dt_saver_bytes(net, averages),
                          "the copy that checkpoints are written from"),
@@ -127,7 +122,7 @@ static void saver_copy(dt_saver *v, const dt_snapshot *s)
 
     v->options = *s->options;
     v->s = *s;
-    v->s.momentum = copy_floats(&at, s->momentum, v->net->slab_floats);
+    v->s.momentum = copy_floats(&at, s->momentum, s->model.net->slab_floats);
     v->s.model = copy_weights(&at, &s->model);
     if (s->trained.net)
         v->s.trained = copy_weights(&at, &s->trained);
@@ -143,11 +138,6 @@ dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
     const dt_status st = dt_thread_start(&v->thread, saver_main, v, "write checkpoints");
     v->busy = st == DT_OK;
     return before == DT_OK ? st : before;
-}
-
-const char *dt_saver_last(const dt_saver *v)
-{
-    return v->last;
 }
 
 void dt_saver_close(dt_saver *v)

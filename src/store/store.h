@@ -44,6 +44,7 @@ typedef struct dt_rundir {
     bool resumed;             /* an older run's: what is in it must stay */
     dev_t device; /* with inode: the folder `checkpoints` that the first save has opened; 0: none */
     ino_t inode;
+    char last[PATH_MAX]; /* checkpoint that was saved whole, "": none; once its save has returned */
 } dt_rundir;
 
 /* Take --out DIR, which must be new or empty, or make
@@ -88,6 +89,20 @@ typedef struct dt_progress {
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
 } dt_progress;
 
+/* The files of a checkpoint: one list for writer and reader. */
+#define DT_CHECKPOINT_FILE_LIST(X)                                                                 \
+    X(MODEL, "model.safetensors")                                                                  \
+    X(MOMENTUM, "momentum.safetensors")                                                            \
+    X(OPTIONS, "options.yaml")                                                                     \
+    X(STATE, "state.json")                                                                         \
+    X(TRAINED, "trained.safetensors") /* of --ema alone: else it has no bytes, and no line */
+typedef enum dt_checkpoint_file {
+#define X(name, text) DT_CHECKPOINT_##name,
+    DT_CHECKPOINT_FILE_LIST(X)
+#undef X
+        DT_CHECKPOINT_FILES
+} dt_checkpoint_file;
+
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
@@ -95,7 +110,7 @@ typedef struct dt_snapshot {
     dt_weights trained; /* then these are what the steps train; net is NULL where model is */
     float *momentum;    /* [net->slab_floats] */
     dt_portion portion; /* of all three; model NULL: they are whole */
-    float *cut_model, *cut_trained, *cut_momentum; /* the portion's `cut` */
+    float *cut[DT_CHECKPOINT_FILES]; /* the portion's `cut` in each file */
     dt_progress at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
@@ -111,29 +126,27 @@ dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 
-/* Write one checkpoint by the protocol above. metrics_fd (or -1) is synced first: the
- * length recorded must not be ahead of the file. *path: the folder made.
- * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone;
- * path[0] = 0. Where the last sync alone fails, the new folder stays: it is whole, but its
- * name may not outlive a power cut. */
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd,
-                             char path[PATH_MAX]) DT_MUST_CHECK;
+/* Write one checkpoint by the protocol above: run->last. metrics_fd (or -1) is synced first: the
+ * length recorded must not be ahead of the file.
+ * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone. Where the
+ * last sync alone fails, the new folder stays: it is whole, but its name may not outlive a power
+ * cut. */
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 
 /* What a save would refuse of the run's folder `checkpoints`. */
 dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
 
 /* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
  * a snapshot of their portion into its folder (the first also options and state), and that one ends
- * it with what they have written, [portions][DT_CHECKPOINT_KINDS]. dt_saving_end releases w
+ * it with what they have written, [portions][DT_CHECKPOINT_FILES]. dt_saving_end releases w
  * whatever the outcome, which is as dt_checkpoint_save's; dt_saving_abandon removes the folder.
  * DT_CANTCREATE: the folder is not seen here. */
-enum { DT_CHECKPOINT_KINDS = 5 };
 typedef struct dt_saving dt_saving;
 dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int portions) DT_MUST_CHECK;
 const char *dt_saving_path(const dt_saving *w);
 dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
-                          dt_written written[DT_CHECKPOINT_KINDS]) DT_MUST_CHECK;
-dt_status dt_saving_end(dt_saving *w, const dt_written *written, char path[PATH_MAX]) DT_MUST_CHECK;
+                          dt_written written[DT_CHECKPOINT_FILES]) DT_MUST_CHECK;
+dt_status dt_saving_end(dt_saving *w, const dt_written *written) DT_MUST_CHECK;
 void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
 
 /* After a save of step `saved`: delete older checkpoints that --keep-last, --keep-every and
@@ -210,11 +223,9 @@ dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net, bool av
  * became of the one before. The snapshot may change as soon as this returns; the texts in its
  * options, and metrics_fd, must last until the write is waited for. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
-/* Waits for the write under way; its outcome, reported once. */
+/* Waits for the write under way; its outcome, reported once. Then run->last may be read; it names
+ * the checkpoint also if only the pruning after it failed. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;
-/* The last checkpoint that was written whole, "" if none. Call after dt_saver_wait. If only the
- * pruning after it failed, the wait fails, but this still names it. */
-const char *dt_saver_last(const dt_saver *v);
 void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
 
 /* ---- The newest state of a run -------------------------------------------------------- */

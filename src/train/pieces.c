@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WRITTEN = DT_CHECKPOINT_KINDS * sizeof(dt_written) };
+enum { WRITTEN = DT_CHECKPOINT_FILES * sizeof(dt_written) };
 
 /* A file that is there for this moment alone: no host has it from an earlier run. */
 static dt_status make_mark(const dt_session *s, char mark[PATH_MAX])
@@ -50,34 +50,27 @@ static void take_portion(const dt_run *r, dt_snapshot *s)
     const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
 
     s->model = average.net ? average : weights;
-    s->cut_model = average.net ? cut->average.mem : cut->master.mem;
+    s->cut[DT_CHECKPOINT_MODEL] = average.net ? cut->average.mem : cut->master.mem;
     s->trained = average.net ? weights : average;
-    s->cut_trained = cut->master.mem;
+    s->cut[DT_CHECKPOINT_TRAINED] = cut->master.mem;
     s->momentum = home->momentum.mem;
-    s->cut_momentum = cut->momentum.mem;
+    s->cut[DT_CHECKPOINT_MOMENTUM] = cut->momentum.mem;
     s->portion = (dt_portion){
         .model = r->model, .rank = r->comm->rank, .world = r->comm->world, .parts = r->grid.parts};
 }
 
 /* On rank 0, once all have written, or one has not, which was printed. */
-static dt_status end(dt_session *s, const dt_run *r, dt_saving *w, const dt_written *all,
-                     const dt_snapshot *of)
+static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const dt_snapshot *of)
 {
-    const dt_keep keep = {.last = r->o.keep_last,
-                          .every = r->o.keep_every,
-                          .best = r->o.keep_best,
-                          .unproved = !of->proved};
-    char path[PATH_MAX];
-
-    DT_TRY(dt_saving_end(w, all, path));
-    memcpy(s->last, path, sizeof s->last);
-    return dt_checkpoint_prune(&s->folder, of->at.run_step, &keep);
+    DT_TRY(dt_saving_end(w, all));
+    s->keep.unproved = !of->proved;
+    return dt_checkpoint_prune(&s->folder, of->at.run_step, &s->keep);
 }
 
 dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_save_how how)
 {
     char folder[PATH_MAX] = "";
-    dt_written mine[DT_CHECKPOINT_KINDS], *all = NULL;
+    dt_written mine[DT_CHECKPOINT_FILES], *all = NULL;
     dt_snapshot snapshot;
     dt_saving *w = NULL;
     int fd = -1;
@@ -95,7 +88,7 @@ dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_sav
     DT_GO(st, dt_comm_agree(r->comm, dt_saving_write(folder, &snapshot, fd, mine)), out);
     DT_GO(st, dt_comm_gather(r->comm, mine, all, WRITTEN), out);
     if (s->leads) {
-        st = end(s, r, w, all, &snapshot);
+        st = end(s, w, all, &snapshot);
         w = NULL;
     }
     st = dt_comm_agree(r->comm, st);

@@ -12,6 +12,7 @@
 dt_status dt_session_take(dt_session *s, const dt_run *r)
 {
     s->leads = true;
+    s->keep = (dt_keep){.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
     return dt_rundir_open(&s->folder, &r->o, r->comm->world);
 }
 
@@ -65,7 +66,6 @@ static bool own_output(void)
  * anything else of the run, for it tells a run folder from any other. */
 static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
 {
-    const dt_keep keep = {.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
     char shown[PATH_MAX];
     const dt_target model = target_of(s, "model.safetensors", shown);
     const dt_report_setup setup = {.out = stdout,
@@ -83,7 +83,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress 
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
     if (!r->o.save_shards)
-        DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &keep));
+        DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &s->keep));
     const dt_target options = target_of(s, "options.yaml", shown);
     DT_TRY(dt_options_put(&options, &r->o, NULL));
     return dt_report_open(&s->report, r->o.log_style, &setup);
@@ -192,7 +192,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
 
 const char *dt_session_last(const dt_session *s)
 {
-    return s->saver ? dt_saver_last(s->saver) : s->last;
+    return s->folder.last;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */

@@ -9,8 +9,8 @@ typedef struct dt_session {
     bool leads; /* rank 0 */
     dt_rundir folder;
     dt_report report;
-    dt_saver *saver;
-    char last[PATH_MAX]; /* checkpoint in pieces, "": none */
+    dt_keep keep;
+    dt_saver *saver; /* NULL: with --save-shards */
 } dt_session;
 
 /* Two steps and a round of the test of a run that was opened, and on rank 0 an estimate of the

@@ -135,9 +135,9 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
 }
 
 /* Each rank in a process of its own, as in a run: what they do is interleaved. */
-static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, char path[PATH_MAX])
+static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd)
 {
-    const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_KINDS * sizeof(dt_written);
+    const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_FILES * sizeof(dt_written);
     dt_written *written =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     dt_saving *w = NULL;
@@ -151,12 +151,12 @@ static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, ch
         dt_snapshot s = d->s;
         s.portion = (dt_portion){.model = d->model, .rank = rank, .world = d->ranks, .parts = 1};
         _exit(dt_saving_write(dt_saving_path(w), &s, rank == 0 ? metrics_fd : -1,
-                              written + rank * DT_CHECKPOINT_KINDS) != DT_OK);
+                              written + rank * DT_CHECKPOINT_FILES) != DT_OK);
     }
     while (wait(&code) > 0)
         good = good && code == 0;
     const dt_status st =
-        good ? dt_saving_end(w, written, path) : dt_fail(DT_IO, "a rank has not written");
+        good ? dt_saving_end(w, written) : dt_fail(DT_IO, "a rank has not written");
     if (!good)
         dt_saving_abandon(w);
     munmap(written, bytes);
@@ -166,7 +166,7 @@ static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd, ch
 static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
-    char path[PATH_MAX], hash[DT_DIGEST_CHARS];
+    char hash[DT_DIGEST_CHARS];
     int fd;
 
     driver_fill(d, k);
@@ -174,7 +174,7 @@ static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
     if (dt_report_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}) != DT_OK)
         dt_fail_clear();
     DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &fd));
-    DT_TRY(d->ranks ? save_pieces(d, run, fd, path) : dt_checkpoint_save(run, &d->s, fd, path));
+    DT_TRY(d->ranks ? save_pieces(d, run, fd) : dt_checkpoint_save(run, &d->s, fd));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
     DT_TRY(say("saved", k, hash, ""));
     return dt_checkpoint_prune(run, k, &keep);

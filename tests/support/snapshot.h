@@ -80,9 +80,8 @@ static inline void snapshot_fill(fixture *f, int64_t k)
 
 static inline void snapshot_save(fixture *f, int64_t k)
 {
-    char path[PATH_MAX];
     snapshot_fill(f, k);
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
 }
 
 static inline const char *step_path(const fixture *f, const char *name)

@@ -14,7 +14,6 @@ static void every_bit_comes_back(void **state)
 {
     fixture *f = *state;
     float *slab = calloc(f->all, sizeof *slab);
-    char path[PATH_MAX];
     dt_checkpoint *c = NULL;
     dt_progress at;
 
@@ -28,10 +27,10 @@ static void every_bit_comes_back(void **state)
     f->s.model.running_var[0] = -0.0f;
     f->s.model.running_var[1] = 1e-45f;
     f->options.names = "cs744";
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
-    assert_string_equal(path, step_path(f, "step-0000000123"));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_string_equal(f->d.last, step_path(f, "step-0000000123"));
     const dt_snapshot into = snapshot_of(f, slab);
-    assert_ok(snapshot_load(path, &into, &at));
+    assert_ok(snapshot_load(f->d.last, &into, &at));
     for (size_t i = 0; i < f->net->params; i++) {
         const dt_param *p = &f->net->param[i];
         assert_memory_equal(slab + p->offset, f->slab + p->offset, p->count * sizeof *slab);
@@ -41,7 +40,7 @@ static void every_bit_comes_back(void **state)
     assert_memory_equal(slab + 2 * f->floats, f->slab + 2 * f->floats,
                         2 * f->channels * sizeof *slab);
     assert_memory_equal(&at, &f->s.at, sizeof at);
-    assert_ok(dt_checkpoint_open(&c, NULL, path));
+    assert_ok(dt_checkpoint_open(&c, NULL, f->d.last));
     assert_string_equal(dt_checkpoint_text(c, "data_digest"), f->s.data_digest);
     assert_string_equal(dt_checkpoint_text(c, "class"), "test, avx512");
     assert_string_equal(dt_checkpoint_text(c, "lr"), "0.01");
@@ -76,13 +75,12 @@ static void doubles_of_all_kinds_come_back(void **state)
 static void odd_texts_do_not_stop_a_save(void **state)
 {
     fixture *f = *state;
-    char path[PATH_MAX];
     dt_checkpoint *c = NULL;
 
     snapshot_fill(f, 1);
     f->options.data = "caf\xe9/\"x\"\n\x1b[2J";
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
-    assert_ok(dt_checkpoint_open(&c, NULL, path));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_open(&c, NULL, f->d.last));
     assert_string_equal(dt_checkpoint_text(c, "data"), "caf?/\"x\"??[2J");
     dt_checkpoint_close(c);
 }
@@ -91,18 +89,18 @@ static void odd_texts_do_not_stop_a_save(void **state)
 static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
 {
     fixture *f = *state;
-    char path[PATH_MAX], own[PATH_MAX], moved[PATH_MAX];
+    char own[PATH_MAX], moved[PATH_MAX];
 
     snapshot_fill(f, 1);
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
     snprintf(own, sizeof own, "%.4000s/checkpoints", f->d.path);
     snprintf(moved, sizeof moved, "%.4000s/moved", f->d.path);
     assert_int_equal(rename(own, moved), 0);
     assert_int_equal(symlink(moved, own), 0); /* the same folder by another way */
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
     assert_int_equal(unlink(own), 0);
     assert_int_equal(mkdir(own, 0755), 0);
-    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1, path), DT_CANTCREATE, "left alone");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "left alone");
     assert_fails(dt_checkpoint_prune(&f->d, f->s.at.run_step, &(dt_keep){.last = 1}), DT_CANTCREATE,
                  "left alone");
     assert_int_equal(rmdir(own), 0);
@@ -113,7 +111,7 @@ static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
 static void what_a_link_leads_to_may_be_another_runs(void **state)
 {
     fixture *f = *state;
-    char path[PATH_MAX], other[FOLDER_PATH], link[2 * FOLDER_PATH];
+    char other[FOLDER_PATH], link[2 * FOLDER_PATH];
     dt_rundir copy = {.lock = -1};
 
     folder_make(other);
@@ -123,7 +121,7 @@ static void what_a_link_leads_to_may_be_another_runs(void **state)
     assert_int_equal(symlink(folder_path(other, "big"), link), 0);
     snapshot_fill(f, 1);
     assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "another run's folder");
-    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1, path), DT_CANTCREATE, "another run's");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "another run's");
     assert_fails(dt_checkpoint_prune(&f->d, 1, &(dt_keep){.last = 1}), DT_CANTCREATE, "another");
     assert_int_equal(unlink(folder_path(other, "options.yaml")), 0);
 
@@ -136,12 +134,12 @@ static void what_a_link_leads_to_may_be_another_runs(void **state)
     snprintf(copy.path, sizeof copy.path, "%s/copy", other);
     copy.folder = open(copy.path, O_RDONLY | O_DIRECTORY);
     assert_true(copy.folder >= 0);
-    assert_ok(dt_checkpoint_save(&copy, &f->s, -1, path));
+    assert_ok(dt_checkpoint_save(&copy, &f->s, -1));
     assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "its link .run says otherwise");
     assert_int_equal(unlink(folder_path(other, "big/.run")), 0);
     for (int64_t k = 2; k <= 3; k++) {
         snapshot_fill(f, k);
-        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
+        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
     }
     assert_ok(dt_checkpoint_prune(&f->d, 3, &(dt_keep){.last = 1}));
     assert_int_equal(access(folder_path(other, "big/step-0000000001/MANIFEST"), F_OK), 0);

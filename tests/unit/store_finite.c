@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "format/tensors.h"
-#include "store/store.h"
 
 /* ---- Floats ------------------------------------------------------------------------------ */
 
@@ -80,17 +79,16 @@ static void nothing_else_is_saved(void **state)
         assert_fails(dt_saver_save(v, &f->s, -1), DT_NUMERIC, bad[i].text);
         assert_ok(dt_saver_wait(v));
         assert_string_equal(names_in(f, "", names), "step-0000000001");
-        assert_string_equal(dt_saver_last(v), folder_path(f->checkpoints, "step-0000000001"));
+        assert_string_equal(f->d.last, folder_path(f->checkpoints, "step-0000000001"));
     }
-    assert_loads_step(f, dt_saver_last(v), 1);
+    assert_loads_step(f, f->d.last, 1);
     snapshot_fill(f, 9);
     assert_ok(dt_finite_state(&f->s.model, f->s.momentum, 9));
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
-    assert_ok(dt_saver_open(&v, &f->d, f->net, false,
-                            &one)); /* a step or test proves it: one is enough */
-    f->s.proved = true;
+    assert_ok(dt_saver_open(&v, &f->d, f->net, false, &one));
+    f->s.proved = true; /* by a step or test: one is enough */
     assert_ok(dt_saver_save(v, &f->s, -1));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000009-2");
@@ -101,7 +99,7 @@ static void others_are_passed_over(void **state)
 {
     fixture *f = *state;
     spoiled bad[SPOILED];
-    char found[PATH_MAX], path[PATH_MAX], text[4000];
+    char found[PATH_MAX], text[4000];
     dt_progress at;
 
     spoil(f, bad);
@@ -109,9 +107,9 @@ static void others_are_passed_over(void **state)
         snapshot_save(f, 1);
         snapshot_fill(f, 2);
         f->slab[bad[i].at] = bad[i].value;
-        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1, path));
-        assert_fails(snapshot_check(path, &at), DT_FORMAT, "is not a finite number");
-        assert_fails(snapshot_load(path, &f->s, &at), DT_FORMAT, "is not a finite number");
+        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+        assert_fails(snapshot_check(f->d.last, &at), DT_FORMAT, "is not a finite number");
+        assert_fails(snapshot_load(f->d.last, &f->s, &at), DT_FORMAT, "is not a finite number");
         assert_ok(snapshot_find(f->run, found, text));
         assert_string_equal(found, folder_path(f->checkpoints, "step-0000000001"));
         assert_non_null(strstr(text, "step-0000000002"));
