@@ -56,11 +56,12 @@ typedef struct dt_unit {
 } dt_unit;
 
 /* Best for the instruction set and the shape, by fixed rules, never by timing: a timed choice would
- * change results. some: NULL for all channels. DT_UNSUPPORTED: too large; DT_NOMEM. */
+ * change results. some: NULL for all channels. DT_UNSUPPORTED: too large; DT_NOMEM. *t is to be
+ * closed whatever the outcome. */
 typedef struct dt_tiles dt_tiles;
 dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
-void dt_kernel_close(dt_tiles *t); /* NULL is allowed */
+void dt_kernel_close(dt_tiles *t);
 /* Try each shape of product that the pass asks of an engine, once in the process. By one thread at
  * a time. DT_CORRUPT names the layer; a product that never returns ends the process. */
 dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;

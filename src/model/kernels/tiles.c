@@ -97,7 +97,7 @@ static bool kernel_fits(const dt_conv *c)
 void dt_kernel_close(dt_tiles *t)
 {
     if (t)
-        dt_tiles_release(t);
+        free(t->tables);
     free(t);
 }
 
@@ -105,8 +105,6 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_
                          dt_kernel_info *info)
 {
     const dt_channels of = some ? *some : dt_channels_all(c, pass);
-    dt_tiles *made = NULL;
-    dt_status st;
 
     *t = NULL;
     *info = (dt_kernel_info){.scratch_bytes = 0};
@@ -115,24 +113,21 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_
                        "a convolution of %lld images of %lldx%lld with %lld channels is larger "
                        "than the kernels can count; take a smaller batch",
                        (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "a convolution"));
-    DT_GO(st, dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)), out);
+    DT_TRY(dt_calloc(t, 1, sizeof **t, "a convolution"));
+    dt_tiles *made = *t;
+    DT_TRY(dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)));
     made->scratch = dt_align(made->scratch, 4096);
     info->scratch_bytes = made->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
         info->scratch_bytes += dt_tiles_partial_bytes(made) + dt_align(made->team, 4096) +
                                (c->bias ? dt_bias_scratch_bytes(c, &of) : 0);
     else
-        info->packed_bytes = dt_tiles_packed_bytes(made);
+        info->packed_bytes = (size_t)made->out.blocks * (size_t)dt_tiles_steps(made) * made->block;
     info->backend = made->backend->name;
     snprintf(info->layout, sizeof info->layout, "%s %dx%d of %d blocks to channels %lld to %lld",
              pass == DT_PASS_DATA ? "data" : "forward", made->taps_y, made->taps_x, made->in.blocks,
              (long long)of.first, (long long)(of.first + of.count));
-    *t = made;
-out:
-    if (st != DT_OK)
-        dt_kernel_close(made);
-    return st;
+    return DT_OK;
 }
 
 /* ---- Run ------------------------------------------------------------------------------------- */
@@ -194,7 +189,6 @@ int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)
 {
     *alone = t->alone;
     for (int i = 0; i < t->units; i++)
-        unit[i] =
-            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+        unit[i] = dt_tiles_unit(t, i);
     return t->units;
 }

@@ -195,11 +195,6 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_ch
     return DT_OK;
 }
 
-void dt_tiles_release(dt_tiles *t)
-{
-    free(t->tables);
-}
-
 /* ---- Questions ------------------------------------------------------------------------------ */
 
 int dt_tiles_rows(const dt_tiles *t, int group, int x)
@@ -240,13 +235,17 @@ int dt_tiles_lines(const dt_tiles *t, int g0, int g1)
     return lines;
 }
 
+dt_unit dt_tiles_unit(const dt_tiles *t, int unit)
+{
+    return (t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit : dt_tiles_forward_unit)(t, unit);
+}
+
 double dt_tiles_longest(const dt_tiles *t)
 {
     double longest = 0;
 
     for (int i = 0; i < t->units; i++) {
-        const dt_unit u =
-            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+        const dt_unit u = dt_tiles_unit(t, i);
         longest = DT_MAX(longest, u.seconds);
     }
     return longest;

@@ -83,7 +83,6 @@ typedef struct dt_tiles {
 /* DT_NOMEM. */
 dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
                         const dt_tile_backend *backend) DT_MUST_CHECK;
-void dt_tiles_release(dt_tiles *t);
 
 /* Rows in use of each fold of a tile pixel; 0: it lies beyond the end. */
 int dt_tiles_rows(const dt_tiles *t, int group, int x);
@@ -98,7 +97,8 @@ void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget);
 int dt_tiles_ring(const dt_tiles *t, int lines);
 /* Lines of the input that output lines [g0, g1) read. */
 int dt_tiles_lines(const dt_tiles *t, int g0, int g1);
-/* The largest cost of a unit. */
+/* The cost of a unit, and the largest one. */
+dt_unit dt_tiles_unit(const dt_tiles *t, int unit);
 double dt_tiles_longest(const dt_tiles *t);
 /* Steps of a whole reduction: taps times blocks of input channels. */
 static inline int dt_tiles_steps(const dt_tiles *t)
@@ -122,7 +122,6 @@ void dt_tiles_left(const dt_tiles *t, const char *in, int group, int y, int x0, 
                    int b1, char *to);
 /* Pack a block of a tile pixel of dy as its right operand. */
 void dt_tiles_right(const dt_tiles *t, const char *dy, int line, int x, int block, char *to);
-size_t dt_tiles_packed_bytes(const dt_tiles *t); /* of the weights */
 void dt_tiles_pack(const dt_tiles *t, const float *master, char *packed, size_t first,
                    size_t end); /* blocks [first, end) of the weights */
 
