@@ -17,12 +17,13 @@ static dt_init conv_init(const float bound[2])
     return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1]};
 }
 
-dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim)
+dt_status dt_conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *dim)
 {
-    DT_TRY(dt_declare_param(d, "weight", DT_WEIGHT, rank, dim, conv_init(n->attr.init_weight)));
-    if (n->attr.bias)
-        DT_TRY(dt_declare_param(d, "bias", DT_BIAS, 1, &n->attr.out, conv_init(n->attr.init_bias)));
-    return DT_OK;
+    const dt_attr *a = &n->attr;
+
+    DT_TRY(dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim, conv_init(a->init_weight)));
+    return a->bias ? dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out, conv_init(a->init_bias))
+                   : DT_OK;
 }
 
 static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)

@@ -42,11 +42,6 @@ struct dt_net_own {
     dt_status status;                  /* sticky */
 };
 
-struct dt_decl {
-    dt_net *net;
-    dt_node *node;
-};
-
 /* Append a node; in1 is -1 when absent. The name is a printf format. */
 int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, const char *name, ...)
     DT_PRINTF(6, 7);

@@ -60,11 +60,10 @@ typedef struct dt_init {
     double a, b;
 } dt_init;
 
-/* Collects what a node owns; filled by dt_op.declare through dt_declare_*. */
-typedef struct dt_decl dt_decl;
-dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
-                           const int64_t *dim, dt_init init) DT_MUST_CHECK;
-void dt_declare_norm(dt_decl *d, int64_t channels);
+/* For dt_op.declare: what the node owns goes into the net's tables. */
+dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
+                           int rank, const int64_t *dim, dt_init init) DT_MUST_CHECK;
+void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels);
 
 typedef struct dt_step { /* one compiled node; immutable after prepare */
     const dt_op *op;
@@ -131,7 +130,7 @@ struct dt_op {
     /* Pure. Output shape, or DT_SHAPE with a reason. */
     dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
     /* Optional. Parameters, norms and initialisers; allocates nothing. */
-    dt_status (*declare)(const dt_node *n, const dt_shape *in, dt_decl *d);
+    dt_status (*declare)(dt_net *net, dt_node *n, const dt_shape *in);
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
     dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
