@@ -30,16 +30,11 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
 {
     const bool data = pass == DT_PASS_DATA;
     const dt_cut *own = data ? &s->in_cut : &s->out_cut; /* of what the pass writes */
-    /* Weights pass: dy is whole. Data: master is what other ranks sent of the own channels. */
-    const dt_channels some = {.first = own->first,
-                              .count = own->count,
-                              .pixel = pass == DT_PASS_WEIGHTS ? own->whole : own->count,
-                              .weights = own->count};
     dt_kernel_info info;
 
     if (s->cut && own->count == 0)
         return DT_OK;
-    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? &some : NULL, &info));
+    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? own : NULL, &info));
     DT_TRY(dt_engine_check(v->pass[pass], s->node->name));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);

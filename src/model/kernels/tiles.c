@@ -101,10 +101,11 @@ void dt_kernel_close(dt_tiles *t)
     free(t);
 }
 
-dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_cut *some,
                          dt_kernel_info *info)
 {
-    const dt_channels of = some ? *some : dt_channels_all(c, pass);
+    const int64_t all = pass == DT_PASS_DATA ? c->ic : c->oc;
+    const dt_cut of = some ? *some : (dt_cut){0, all, all};
 
     *t = NULL;
     *info = (dt_kernel_info){.scratch_bytes = 0};
@@ -115,12 +116,12 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_
                        (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
     DT_TRY(dt_calloc(t, 1, sizeof **t, "a convolution"));
     dt_tiles *made = *t;
-    DT_TRY(dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)));
+    DT_TRY(dt_tiles_plan(made, c, pass, (int)of.count, dt_tile_current(c->type)));
     made->scratch = dt_align(made->scratch, 4096);
     info->scratch_bytes = made->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
         info->scratch_bytes += dt_tiles_partial_bytes(made) + dt_align(made->team, 4096) +
-                               (c->bias ? dt_bias_scratch_bytes(c, &of) : 0);
+                               (c->bias ? dt_bias_scratch_bytes(c, of.count) : 0);
     else
         info->packed_bytes = (size_t)made->out.blocks * (size_t)dt_tiles_steps(made) * made->block;
     info->backend = made->backend->name;
@@ -182,7 +183,8 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     for (int64_t r = 0; r < rows; r++)
         dt_tiles_weights_sum(t, r, a->scratch, a->dw);
     if (c->bias)
-        dt_bias_gradient(c, &t->some, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
+        dt_bias_gradient(c, t->out.channels, a->dy, scratch + t->scratch * (size_t)c->threads,
+                         a->dbias);
 }
 
 int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)

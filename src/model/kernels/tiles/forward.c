@@ -163,8 +163,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
-    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0 &&
-                t->some.pixel % DT_TILE == 0;
+    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
     t->panel = panel;
     t->units = 1;
     forward_columns(t, columns);

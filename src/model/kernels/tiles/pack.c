@@ -195,7 +195,7 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
 static int64_t pack_master(const dt_tiles *t, int ty, int tx)
 {
     const dt_conv *c = &t->conv;
-    const int64_t rows = t->pass == DT_PASS_DATA ? t->some.weights : c->ic;
+    const int64_t rows = t->pass == DT_PASS_DATA ? t->out.channels : c->ic;
 
     return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * rows;
 }

@@ -38,8 +38,7 @@ typedef struct dt_tile_view {
 typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
-    dt_channels some; /* of the output */
-    int all_blocks;   /* of 32 output channels in the whole layer: bits follow from these alone */
+    int all_blocks; /* of 32 output channels in the whole layer: bits follow from these alone */
     const dt_tile_backend *backend;
     size_t wide, block; /* bytes of a packed block's row, and of the block */
 
@@ -80,8 +79,8 @@ typedef struct dt_tiles {
     dt_unit alone;  /* what one thread would do */
 } dt_tiles;
 
-/* DT_NOMEM. */
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+/* For some of the channels that the pass writes. DT_NOMEM. */
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
                         const dt_tile_backend *backend) DT_MUST_CHECK;
 
 /* Rows in use of each fold of a tile pixel; 0: it lies beyond the end. */
@@ -108,7 +107,7 @@ static inline int dt_tiles_steps(const dt_tiles *t)
 /* Elements of master and dw to the next input channel. */
 static inline int64_t dt_tiles_row(const dt_tiles *t)
 {
-    return t->pass == DT_PASS_DATA ? t->conv.oc : t->some.weights;
+    return t->pass == DT_PASS_DATA ? t->conv.oc : t->out.channels;
 }
 static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 {
@@ -154,9 +153,9 @@ size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
 /* parts.c - what has been summed, to dw, past the caches. */
 void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
-/* dbias = the sum over the rows of dy, of these channels; scratch of dt_bias_scratch_bytes. */
-size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some);
-void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+/* dbias = the sum over the rows of dy, of so many channels; scratch of dt_bias_scratch_bytes. */
+size_t dt_bias_scratch_bytes(const dt_conv *c, int64_t channels);
+void dt_bias_gradient(const dt_conv *c, int64_t channels, const void *dy, void *scratch,
                       float *dbias);
 
 static inline int dt_tiles_up(int64_t a, int64_t b)
