@@ -147,6 +147,23 @@ static const dt_net_row *net_find(const char *name)
     return NULL;
 }
 
+static dt_status net_resolve(const dt_net_row *row, dt_net_spec *spec)
+{
+    spec->net = row->name;
+    if (row->resolve)
+        DT_TRY(row->resolve(spec));
+    else
+        spec->variant = spec->stem = "";
+    spec->image_size = spec->image_size ? spec->image_size : row->size;
+    if (spec->image_size < row->least)
+        return dt_fail(DT_CONFIG, "%s%s: image size %d, want at least %d", row->name, row->why,
+                       spec->image_size, row->least);
+    if (row->most && spec->image_size > row->most)
+        return dt_fail(DT_CONFIG, "%s: image size %d, want at most %d", row->name,
+                       spec->image_size, row->most);
+    return DT_OK;
+}
+
 dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
 {
     struct {
@@ -169,8 +186,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->param = all->own.param;
     net->norm = all->own.norm;
     net->spec = *spec;
-    net->spec.net = row->name;
-    DT_TRY(row->resolve(&net->spec));
+    DT_TRY(net_resolve(row, &net->spec));
 
     const int64_t size = net->spec.image_size;
     net->own->shape[0] = (dt_shape){1, size, size, 3};
