@@ -139,17 +139,17 @@ void dt_kernel_pack(const void *t, const float *master, void *packed, size_t fir
     dt_tiles_pack(t, master, packed, (first + each - 1) / each, (end + each - 1) / each);
 }
 
-/* One thread's part of a weight gradient whose threads pack for each other. */
-static void kernel_team(const dt_tiles *t, const dt_conv_args *a, float *partial, char *team,
-                        char *mine)
+/* One thread's part of a weight gradient. */
+static void kernel_weights(const dt_tiles *t, const dt_conv_args *a, char *team, char *mine)
 {
-    for (int round = 0; round < dt_tiles_weights_rounds(t); round++) {
+    for (int round = 0; round < (t->team ? dt_tiles_weights_rounds(t) : 1); round++) {
+        if (t->team)
 #pragma omp for schedule(static, 1)
-        for (int i = 0; i < dt_tiles_weights_cells(t); i++)
-            dt_tiles_weights_cell(t, round, i, a, team);
+            for (int i = 0; i < dt_tiles_weights_cells(t); i++)
+                dt_tiles_weights_cell(t, round, i, a, team);
 #pragma omp for schedule(static)
         for (int i = 0; i < t->units; i++)
-            dt_tiles_weights_round(t, round, i, a, partial, team, mine);
+            dt_tiles_weights(t, round, i, a, a->scratch, team, mine);
     }
 }
 
@@ -157,7 +157,6 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
 {
     const dt_conv *c = &t->conv;
     const bool weights = t->pass == DT_PASS_WEIGHTS;
-    float *partial = a->scratch;
     char *team = (char *)a->scratch + (weights ? dt_tiles_partial_bytes(t) : 0);
     char *scratch = team + dt_align(t->team, 4096);
 
@@ -165,15 +164,12 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     {
         char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
         t->backend->begin();
-        if (t->team)
-            kernel_team(t, a, partial, team, mine);
+        if (weights)
+            kernel_weights(t, a, team, mine);
         else
 #pragma omp for schedule(static)
             for (int i = 0; i < t->units; i++)
-                if (weights)
-                    dt_tiles_weights(t, i, a, partial, mine);
-                else
-                    dt_tiles_forward(t, i, a, mine);
+                dt_tiles_forward(t, i, a, mine);
         t->backend->end();
     }
     if (!weights)

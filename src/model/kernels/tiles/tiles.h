@@ -130,14 +130,14 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
 dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit);
 
 /* weights.c - weight gradient: units fill partial sums, of which dt_tiles_weights_sum makes a row
- * of dw, or dw itself if there is one part. */
+ * of dw, or dw itself if there is one part. A unit packs what it reads, and is done in round 0; but
+ * if threads share what they pack (t->team > 0), in each round all cells are packed into `team`,
+ * then all units run. */
 void dt_tiles_weights_cut(dt_tiles *t);
 size_t dt_tiles_partial_bytes(const dt_tiles *t);
-void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
-                      void *scratch);
+void dt_tiles_weights(const dt_tiles *t, int round, int unit, const dt_conv_args *a, float *partial,
+                      void *team, void *scratch);
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
-/* The same if threads share what they pack (t->team > 0): in each round all cells are packed, then
- * all units run. */
 extern struct dt_tiles_sharing { /* tests change it */
     double wait;                 /* of threads in a round, in units of packing a block */
     size_t bytes;                /* of packed lines, for each thread, at most */
@@ -146,8 +146,6 @@ int dt_tiles_weights_rounds(const dt_tiles *t);
 int dt_tiles_weights_cells(const dt_tiles *t);
 void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
                            void *team);
-void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_conv_args *a,
-                            float *partial, void *team, void *scratch);
 size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
 
 /* parts.c - what has been summed, to dw, past the caches. */
