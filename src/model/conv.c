@@ -39,7 +39,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)
-        DT_TRY(dt_model_add_pack(m, s, 0, s->cut && data, info.layout, info.packed_bytes,
+        DT_TRY(dt_model_add_pack(m, s, s->cut && data, info.layout, info.packed_bytes,
                                  dt_kernel_pack, v->pass[pass], &s->pack[pass]));
     return DT_OK;
 }

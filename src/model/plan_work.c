@@ -46,14 +46,13 @@ static size_t work_params(const dt_plan *p, const dt_step *s, int count, int pac
     return bytes;
 }
 
-/* Inputs of which a bit of `which` is set, and the output, bit DT_SAVE_OUT. */
-static size_t work_values(const dt_step *s, unsigned which)
+/* The first `ins` inputs and perhaps the output, and what is kept from forward to backward. */
+static size_t work_values(const dt_step *s, int ins, bool out)
 {
-    size_t bytes = which & DT_SAVE_OUT ? work_tensor(&s->out_shape, s->out_type) : 0;
+    size_t bytes = s->saved_bytes + (out ? work_tensor(&s->out_shape, s->out_type) : 0);
 
-    for (int k = 0; k < s->node->n_in; k++)
-        if (which & (k == 0 ? DT_SAVE_IN0 : DT_SAVE_IN1))
-            bytes += work_tensor(&s->in_shape[k], s->in_type[k]);
+    for (int k = 0; k < ins; k++)
+        bytes += work_tensor(&s->in_shape[k], s->in_type[k]);
     return bytes;
 }
 
@@ -76,15 +75,16 @@ static size_t work_bytes(const dt_plan *p, const dt_step *s, dt_pass pass)
     size_t bytes = 0;
 
     if (pass == DT_PASS_FORWARD && s->op != &dt_op_fork) /* its outputs are its input's memory */
-        return work_params(p, s, DT_MAX_PARAM, s->pack[pass]) + s->saved_bytes +
-               work_values(s, DT_SAVE_IN0 | DT_SAVE_IN1 | DT_SAVE_OUT);
+        return work_params(p, s, DT_MAX_PARAM, s->pack[pass]) +
+               work_values(s, s->node->n_in, true);
     const bool there = data ? !product || s->wants_d_in[0] : product;
     if (pass == DT_PASS_FORWARD || p->mode != DT_TRAIN || !there)
         return 0;
     if (data)
         bytes = work_params(p, s, 1, s->pack[pass]); /* no bias, beta */
     if (!data || !product)
-        bytes += s->saved_bytes + work_values(s, s->saves) + work_params(p, s, DT_MAX_PARAM, -1);
+        bytes += work_values(s, (s->saves & DT_SAVE_IN0) != 0, s->saves & DT_SAVE_OUT) +
+                 work_params(p, s, DT_MAX_PARAM, -1);
     return bytes + work_gradients(p, s, data);
 }
 

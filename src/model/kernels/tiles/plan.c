@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { MOST_FOLDS = 8 };
+enum { MOST_FOLDS = 8, RING_BYTES = 768 * 1024 /* packed lines, where columns can be cut */ };
 
 /* ---- Along a side ---------------------------------------------------------------------------- */
 
@@ -271,7 +271,7 @@ int dt_tiles_ring(const dt_tiles *t, int lines)
     return most;
 }
 
-void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
+void dt_tiles_cut_columns(dt_tiles *t, int most)
 {
     t->columns = most;
     for (;; t->columns = (t->columns + 1) / 2) {
@@ -283,7 +283,7 @@ void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
         }
         t->line = (size_t)(t->in_columns * t->in.blocks) * t->block;
         t->ring = dt_tiles_ring(t, t->band);
-        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line <= budget)
+        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line <= RING_BYTES)
             return;
     }
 }

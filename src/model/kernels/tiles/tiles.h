@@ -89,9 +89,9 @@ int dt_tiles_rows(const dt_tiles *t, int group, int x);
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);
 /* First line of a strip; strip `strips` starts at the end. */
 int dt_tiles_strip(const dt_tiles *t, int strip);
-/* Set columns (at most `most`), in_columns, line and ring so that a band's packed lines take
- * `budget` bytes at most, where possible. */
-void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget);
+/* Set columns (at most `most`), in_columns, line and ring so that a band's packed lines stay in the
+ * second-level cache, where possible. */
+void dt_tiles_cut_columns(dt_tiles *t, int most);
 /* Lines of the input that `lines` neighbouring lines of the output read, at most. */
 int dt_tiles_ring(const dt_tiles *t, int lines);
 /* Lines of the input that output lines [g0, g1) read. */
