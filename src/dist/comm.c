@@ -212,11 +212,6 @@ static dt_status failure_keep(const failure *f, uint64_t rank, bool alike)
                  : dt_fail(st, "rank %d on %s: %s", (int)rank, f->host, text);
 }
 
-void dt_comm_few(dt_comm *c, int few)
-{
-    c->own->few = few;
-}
-
 void dt_comm_quiet(dt_comm *c)
 {
     c->own->quiet = true;

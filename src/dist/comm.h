@@ -15,7 +15,7 @@ struct dt_comm_own {
     int node;         /* index of this rank's */
     int *node_start;  /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;        /* how many nodes this machine counts as */
-    int few;          /* see dt_comm_few */
+    int few;          /* for dt_fold_group: DT_FEW, but in tests */
     bool quiet;       /* see dt_comm_quiet */
     MPI_Comm left[DT_COMM_LEFTS]; /* [lefts] see dt_comm_leave */
     int lefts;

@@ -54,10 +54,6 @@ int dt_comm_node_cpus(const dt_comm *c);
  * on one machine. Call it before anything is made on c. DT_CONFIG: a node has fewer ranks.
  * Collective. */
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
-/* Up to so many ranks, or teams of them, each sends its partial sums to each; more do so in
- * two levels: among neighbours, then across those groups. To test that with few. Call it before
- * anything is made on c (same). Local. */
-void dt_comm_few(dt_comm *c, int few);
 const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
 
 /* ---- asked.c: how many ranks were meant, all Local, at any time ------------------------ */
@@ -284,7 +280,8 @@ void dt_combine_pair(const dt_number *number, int op, void *to, const void *left
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
-/* The exchanges, each in a file exchange_<name>.c; `auto` takes the first that does not decline.
+/* The exchanges, `auto` takes the first that does not decline. Each has a file exchange_<name>.c,
+ * but for the last four: exchange_course.c.
  *   shared     exact, on one node: every rank reduces, updates and publishes its slice of one
  *              copy of the weights, in memory that the node's ranks share
  *   tree       exact: messages between nodes; inside a node like `shared` if memory can be shared

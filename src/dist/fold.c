@@ -102,18 +102,13 @@ static void plan_merges(dt_fold *f, bool whole)
 dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only, bool whole)
 {
     const int leaves = group_start(&groups, only, groups.count) - group_start(&groups, only, 0);
-    dt_status st;
 
     *f = (dt_fold){.operands = 0};
-    DT_GO(st, dt_calloc(&f->start, (size_t)groups.count + 1, sizeof *f->start, "the tree"), out);
-    DT_GO(st, dt_calloc(&f->part, (size_t)leaves, sizeof *f->part, "the tree"), out);
+    DT_TRY(dt_calloc(&f->start, (size_t)groups.count + 1, sizeof *f->start, "the tree"));
+    DT_TRY(dt_calloc(&f->part, (size_t)leaves, sizeof *f->part, "the tree"));
     plan_operands(f, &groups, only);
     plan_merges(f, whole);
-
-out:
-    if (st != DT_OK)
-        dt_fold_release(f);
-    return st;
+    return DT_OK;
 }
 
 void dt_fold_release(dt_fold *f)

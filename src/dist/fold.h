@@ -46,7 +46,7 @@ typedef struct dt_fold {
     int *start;          /* [groups + 1] index of each group's first operand; owned */
     dt_fold_part *part;  /* [operands]; owned */
 } dt_fold;
-/* DT_NOMEM.
+/* DT_NOMEM. f is to be released whatever the outcome.
  *   only   leaves that take part, numbered from 0; NULL: all
  *   whole  these are all leaves of the tree, so there is one root */
 dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only,

@@ -17,33 +17,29 @@ static dt_init conv_init(const float bound[2])
     return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1]};
 }
 
-dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim)
+dt_status dt_conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *dim)
 {
-    DT_TRY(dt_declare_param(d, "weight", DT_WEIGHT, rank, dim, conv_init(n->attr.init_weight)));
-    if (n->attr.bias)
-        DT_TRY(dt_declare_param(d, "bias", DT_BIAS, 1, &n->attr.out, conv_init(n->attr.init_bias)));
-    return DT_OK;
+    const dt_attr *a = &n->attr;
+
+    DT_TRY(dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim, conv_init(a->init_weight)));
+    return a->bias ? dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out, conv_init(a->init_bias))
+                   : DT_OK;
 }
 
 static dt_status conv_open(dt_step *s, dt_model *m, conv_state *v, dt_pass pass)
 {
     const bool data = pass == DT_PASS_DATA;
     const dt_cut *own = data ? &s->in_cut : &s->out_cut; /* of what the pass writes */
-    /* Weights pass: dy is whole. Data: master is what other ranks sent of the own channels. */
-    const dt_channels some = {.first = own->first,
-                              .count = own->count,
-                              .pixel = pass == DT_PASS_WEIGHTS ? own->whole : own->count,
-                              .weights = own->count};
     dt_kernel_info info;
 
     if (s->cut && own->count == 0)
         return DT_OK;
-    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? &some : NULL, &info));
+    DT_TRY(dt_kernel_open(&v->pass[pass], &v->conv, pass, s->cut ? own : NULL, &info));
     DT_TRY(dt_engine_check(v->pass[pass], s->node->name));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
     if (info.packed_bytes > 0)
-        DT_TRY(dt_model_add_pack(m, s, 0, s->cut && data, info.layout, info.packed_bytes,
+        DT_TRY(dt_model_add_pack(m, s, s->cut && data, info.layout, info.packed_bytes,
                                  dt_kernel_pack, v->pass[pass], &s->pack[pass]));
     return DT_OK;
 }

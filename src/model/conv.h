@@ -5,7 +5,7 @@
 #include "kernels/kernel.h"
 
 /* Declares a weight of shape dim [rank], then, if attr.bias, a bias of attr.out numbers. */
-dt_status dt_conv_declare(const dt_node *n, dt_decl *d, int rank, const int64_t *dim) DT_MUST_CHECK;
+dt_status dt_conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *dim) DT_MUST_CHECK;
 /* Chooses and opens the kernels of the passes.
  *   in, a  image, and kernel, stride, padding, bias: as the kernel sees it */
 dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in,

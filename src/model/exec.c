@@ -60,21 +60,14 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
 
 dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scratch)
 {
-    dt_exec *e = NULL;
-    dt_status st = DT_OK;
-
-    DT_TRY(dt_calloc(&e, 1, sizeof *e, "an execution context"));
+    DT_TRY(dt_calloc(out, 1, sizeof **out, "an execution context"));
+    dt_exec *e = *out;
     e->plan = p;
     e->arena = arena;
-    DT_GO(st, dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call, "an execution context"), out);
+    DT_TRY(dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call, "an execution context"));
     for (int i = 0; i < p->steps; i++)
         exec_bind(e, i, scratch);
-    *out = e;
-    e = NULL;
-
-out:
-    dt_exec_destroy(e);
-    return st;
+    return DT_OK;
 }
 
 void dt_exec_destroy(dt_exec *e)

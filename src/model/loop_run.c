@@ -42,21 +42,50 @@ void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain)
     loop_share(c, loop, items, grain, 1);
 }
 
-void dt_loop_elements(const dt_call *c, dt_loop loop)
+/* The items of DT_PASS_LIST. Each of those below is about `work` elements of work. */
+static void loop_elements(const dt_call *c, dt_loop loop)
 {
     loop_share(c, loop, dt_shape_count(&c->step->out_shape), GRAIN, 64);
 }
 
-void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elements)
+static int64_t loop_grain(int64_t work)
 {
-    dt_loop_run(c, loop, rows, row_elements < GRAIN ? GRAIN / row_elements : 1);
+    return work < GRAIN ? GRAIN / work : 1;
 }
+
+static void loop_windows(const dt_call *c, dt_loop loop) /* lines of the output */
+{
+    const dt_shape *out = &c->step->out_shape;
+    const int64_t taps = (int64_t)c->step->attr.kernel[0] * c->step->attr.kernel[1];
+
+    dt_loop_run(c, loop, out->n * out->h, loop_grain(out->w * out->c * taps));
+}
+
+static void loop_lines(const dt_call *c, dt_loop loop) /* of the input */
+{
+    const dt_shape *in = &c->step->in_shape[0];
+    dt_loop_run(c, loop, in->n * in->h, loop_grain(in->w * in->c));
+}
+
+static void loop_images(const dt_call *c, dt_loop loop)
+{
+    const dt_shape *in = &c->step->in_shape[0];
+    dt_loop_run(c, loop, in->n, loop_grain(in->h * in->w * in->c));
+}
+
+#define X(name, items, needs)                                                                      \
+    void dt_##name(const dt_call *c)                                                               \
+    {                                                                                              \
+        if (c->needs)                                                                              \
+            loop_##items(c, dt_loops_current()->name);                                             \
+    }
+DT_PASS_LIST(X)
+#undef X
 
 int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
 {
     const dt_shape *of = pass == DT_PASS_FORWARD ? &s->out_shape : &s->in_shape[0];
-    const int64_t rows = of->n * of->h, row = of->w * of->c;
 
-    *sweep = (dt_sweep){rows, row < GRAIN ? GRAIN / row : 1, seconds};
+    *sweep = (dt_sweep){of->n * of->h, loop_grain(of->w * of->c), seconds};
     return 1;
 }

@@ -60,7 +60,7 @@ static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t cou
     relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
 }
 
-#define X(name)                                                                                    \
+#define X(name, items, needs)                                                                      \
     static void name(const dt_call *c, int64_t first, int64_t count)                               \
     {                                                                                              \
         if (c->step->grad_type == DT_BF16)                                                         \
@@ -72,7 +72,7 @@ DT_LOOP_LIST(X)
 #undef X
 
 const dt_loops LOOPS_TABLE = {.isa = LOOPS_ISA,
-#define X(name) .name = name,
+#define X(name, items, needs) .name = name,
                               DT_LOOP_LIST(X)
 #undef X
 };

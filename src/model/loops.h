@@ -13,29 +13,36 @@
  * its result depends on nothing but its index. */
 typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
-#define DT_LOOP_LIST(X)       /* name: item */                                                     \
-    X(fork_backward)          /* element */                                                        \
-    X(add_forward)            /* element */                                                        \
-    X(add_backward)           /* element */                                                        \
-    X(relu_forward)           /* element */                                                        \
-    X(relu_backward)          /* element */                                                        \
-    X(norm_moments)           /* block of rows, see dt_norm_plan */                                \
-    X(norm_merge)             /* channel */                                                        \
-    X(norm_apply)             /* row */                                                            \
-    X(norm_sums)              /* block of rows */                                                  \
-    X(norm_total)             /* channel */                                                        \
-    X(norm_data)              /* row */                                                            \
-    X(maxpool_forward)        /* output row */                                                     \
-    X(maxpool_backward)       /* input row */                                                      \
-    X(globalavgpool_forward)  /* image */                                                          \
-    X(globalavgpool_backward) /* image */
+/* Those that are a whole pass, a dt_op.forward or backward: name, items, and what of the call the
+ * pass needs; without it there is nothing to do. */
+#define DT_PASS_LIST(X)                                                                            \
+    X(fork_backward, elements, d_in[0])                                                            \
+    X(add_forward, elements, out)                                                                  \
+    X(add_backward, elements, d_out)                                                               \
+    X(relu_forward, elements, out)                                                                 \
+    X(relu_backward, elements, d_in[0])                                                            \
+    X(maxpool_forward, windows, out)                                                               \
+    X(maxpool_backward, lines, d_in[0])                                                            \
+    X(globalavgpool_forward, images, out)                                                          \
+    X(globalavgpool_backward, images, d_in[0])
+#define DT_LOOP_LIST(X) /* name, items */                                                          \
+    DT_PASS_LIST(X)                                                                                \
+    X(norm_moments, blocks, )                                                                      \
+    X(norm_merge, channels, )                                                                      \
+    X(norm_apply, rows, )                                                                          \
+    X(norm_sums, blocks, )                                                                         \
+    X(norm_total, channels, )                                                                      \
+    X(norm_data, rows, )
 
 typedef struct dt_loops {
     const char *isa;
-#define X(name) dt_loop name;
+#define X(name, items, needs) dt_loop name;
     DT_LOOP_LIST(X)
 #undef X
 } dt_loops;
+#define X(name, items, needs) void dt_##name(const dt_call *c);
+DT_PASS_LIST(X)
+#undef X
 extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
 
 /* The set for dt_isa_current(). */
@@ -45,10 +52,6 @@ dt_status dt_loops_prepare(dt_step *s, dt_model *m);
 /* Run all items, neighbouring ones on one thread. At most ceil(items / grain) of the step's threads
  * take part; if one does, no other is woken. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
-/* Items are the output's elements. */
-void dt_loop_elements(const dt_call *c, dt_loop loop);
-/* Items are rows, each about `row_elements` of work. */
-void dt_loop_rows(const dt_call *c, dt_loop loop, int64_t rows, int64_t row_elements);
 /* dt_op.sweeps of one loop over lines of the image: of the output forward, of the input
  * backward. */
 int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);

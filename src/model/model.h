@@ -291,7 +291,8 @@ dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
 
 typedef struct dt_exec dt_exec;
 /* arena, scratch: borrowed, 64-byte aligned, of the plan's sizes; the model must be bound.
- * Several execs may share memory if they are not used at the same time. */
+ * Several execs may share memory if they are not used at the same time. *e is to be destroyed
+ * whatever the outcome. */
 dt_status dt_exec_create(dt_exec **e, const dt_plan *p, void *arena, void *scratch) DT_MUST_CHECK;
 void dt_exec_destroy(dt_exec *e);
 

@@ -45,17 +45,14 @@ dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels
 
 /* ---- Builder ------------------------------------------------------------------------ */
 
-dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
-                           const int64_t *dim, dt_init init)
+dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
+                           int rank, const int64_t *dim, dt_init init)
 {
-    dt_net *net = d->net;
-
-    if (d->node->n_param == DT_MAX_PARAM)
-        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", d->node->name,
-                       DT_MAX_PARAM);
+    if (n->n_param == DT_MAX_PARAM)
+        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", n->name, DT_MAX_PARAM);
     dt_param *p = &net->param[net->params];
     *p = (dt_param){.kind = kind, .rank = rank, .count = 1, .pixels = 1};
-    snprintf(p->name, sizeof p->name, "%s.%s", d->node->name, suffix);
+    snprintf(p->name, sizeof p->name, "%s.%s", n->name, suffix);
     for (int i = 0; i < rank; i++) {
         p->dim[i] = dim[i];
         p->count *= (size_t)dim[i];
@@ -63,32 +60,30 @@ dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, i
     }
     net->own->init[net->params] = init;
     net->weight_total += p->count;
-    d->node->param[d->node->n_param++] = (int)net->params++;
+    n->param[n->n_param++] = (int)net->params++;
     return DT_OK;
 }
 
-void dt_declare_norm(dt_decl *d, int64_t channels)
+void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels)
 {
-    dt_net *net = d->net;
-    dt_norm *n = &net->norm[net->norms];
+    dt_norm *norm = &net->norm[net->norms];
 
-    *n = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
-    snprintf(n->name, sizeof n->name, "%s", d->node->name);
-    net->own->norm_momentum[net->norms] = d->node->attr.momentum;
+    *norm = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
+    snprintf(norm->name, sizeof norm->name, "%s", n->name);
+    net->own->norm_momentum[net->norms] = n->attr.momentum;
     net->norm_channels += (size_t)channels;
-    d->node->norm = (int)net->norms++;
+    n->norm = (int)net->norms++;
 }
 
 static dt_status net_append(dt_net *net, dt_node *n)
 {
     dt_shape in[DT_MAX_IN] = {{0, 0, 0, 0}};
-    dt_decl decl = {net, n};
 
     for (int i = 0; i < n->n_in; i++)
         in[i] = net->own->shape[n->in[i]];
     DT_TRY(n->op->infer(n, in, &net->own->shape[net->own->values]));
     if (n->op->declare)
-        DT_TRY(n->op->declare(n, in, &decl));
+        DT_TRY(n->op->declare(net, n, in));
     n->out = net->own->values++;
     return DT_OK;
 }
@@ -152,6 +147,23 @@ static const dt_net_row *net_find(const char *name)
     return NULL;
 }
 
+static dt_status net_resolve(const dt_net_row *row, dt_net_spec *spec)
+{
+    spec->net = row->name;
+    if (row->resolve)
+        DT_TRY(row->resolve(spec));
+    else
+        spec->variant = spec->stem = "";
+    spec->image_size = spec->image_size ? spec->image_size : row->size;
+    if (spec->image_size < row->least)
+        return dt_fail(DT_CONFIG, "%s%s: image size %d, want at least %d", row->name, row->why,
+                       spec->image_size, row->least);
+    if (row->most && spec->image_size > row->most)
+        return dt_fail(DT_CONFIG, "%s: image size %d, want at most %d", row->name,
+                       spec->image_size, row->most);
+    return DT_OK;
+}
+
 dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
 {
     struct {
@@ -174,8 +186,7 @@ dt_status dt_net_create(dt_net **out, const dt_net_spec *spec)
     net->param = all->own.param;
     net->norm = all->own.norm;
     net->spec = *spec;
-    net->spec.net = row->name;
-    DT_TRY(row->resolve(&net->spec));
+    DT_TRY(net_resolve(row, &net->spec));
 
     const int64_t size = net->spec.image_size;
     net->own->shape[0] = (dt_shape){1, size, size, 3};

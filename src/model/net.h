@@ -19,7 +19,9 @@ typedef struct dt_net_row {
     const char *name;
     const char *schemes;     /* namings of files, " " before each */
     const dt_rename *rename; /* optional; ends with {NULL} */
-    /* Fill in image_size when 0 and check the spec's names. */
+    int size, least, most;   /* sides of images: where none is given; allowed, most 0: all */
+    const char *why;         /* of `least`, behind the name: " halves the image three times" */
+    /* Optional: check the spec's names, and make them static. Without it they mean nothing. */
     dt_status (*resolve)(dt_net_spec *spec);
     /* From the images' value to the logits' value. */
     int (*build)(dt_net *net, int images);
@@ -40,11 +42,6 @@ struct dt_net_own {
     dt_norm norm[DT_MAX_NODES];        /* state_dict order */
     float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
     dt_status status;                  /* sticky */
-};
-
-struct dt_decl {
-    dt_net *net;
-    dt_node *node;
 };
 
 /* Append a node; in1 is -1 when absent. The name is a printf format. */

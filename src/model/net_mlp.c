@@ -5,15 +5,6 @@
 
 #include <math.h>
 
-static dt_status mlp_resolve(dt_net_spec *spec)
-{
-    if (spec->image_size == 0)
-        spec->image_size = 32;
-    spec->variant = "";
-    spec->stem = "";
-    return DT_OK;
-}
-
 /* PyTorch's default: U(+-1/sqrt(fan in)), weight and bias. */
 static int mlp_linear(dt_net *net, int x, int64_t out, const char *name)
 {
@@ -37,6 +28,6 @@ static int mlp_build(dt_net *net, int x)
 const dt_net_row dt_net_row_mlp = {
     .name = "mlp",
     .schemes = " torchvision",
-    .resolve = mlp_resolve,
+    .size = 32,
     .build = mlp_build,
 };

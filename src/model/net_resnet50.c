@@ -47,10 +47,8 @@ static dt_status resnet50_resolve(dt_net_spec *spec)
                        spec->variant);
     spec->variant = v->name;
     spec->stem = cifar ? "cifar" : "imagenet";
-    if (spec->image_size == 0)
-        spec->image_size = cifar ? 32 : 224;
-    if (spec->image_size < 8)
-        return dt_fail(DT_CONFIG, "resnet50: image size %d, want at least 8", spec->image_size);
+    if (cifar && spec->image_size == 0)
+        spec->image_size = 32;
     return DT_OK;
 }
 
@@ -180,6 +178,9 @@ const dt_net_row dt_net_row_resnet50 = {
     .name = "resnet50",
     .schemes = " torchvision kuangliu mindspore",
     .rename = resnet50_rename,
+    .size = 224,
+    .least = 8,
+    .why = "",
     .resolve = resnet50_resolve,
     .build = resnet50_build,
 };

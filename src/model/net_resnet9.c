@@ -7,21 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static dt_status resnet9_resolve(dt_net_spec *spec)
-{
-    if (spec->image_size == 0)
-        spec->image_size = 32;
-    if (spec->image_size < 8)
-        return dt_fail(DT_CONFIG,
-                       "resnet9 halves the image three times: image size %d, want at least 8",
-                       spec->image_size);
-    if (spec->image_size >= 136) /* its last pool has a byte for a place in 16 x 16 */
-        return dt_fail(DT_CONFIG, "resnet9: image size %d, want at most 135", spec->image_size);
-    spec->variant = "";
-    spec->stem = "";
-    return DT_OK;
-}
-
 /* PyTorch's default: U(+-1/sqrt(fan in)). */
 static int resnet9_conv(dt_net *net, int x, int64_t out, const char *name)
 {
@@ -69,6 +54,9 @@ static int resnet9_build(dt_net *net, int x)
 const dt_net_row dt_net_row_resnet9 = {
     .name = "resnet9",
     .schemes = " torchvision",
-    .resolve = resnet9_resolve,
+    .size = 32,
+    .least = 8,
+    .most = 135, /* its last pool has a byte for a place in 16 x 16 */
+    .why = " halves the image three times",
     .build = resnet9_build,
 };

@@ -17,13 +17,6 @@ static const int vgg11_layers[] = {64,  POOL, 128,  POOL, 256, 256, POOL,
 
 static dt_status vgg11_resolve(dt_net_spec *spec)
 {
-    if (spec->image_size == 0)
-        spec->image_size = 32;
-    if (spec->image_size < 32)
-        return dt_fail(DT_CONFIG,
-                       "vgg11 halves the image five times: image size %d, "
-                       "want at least 32",
-                       spec->image_size);
     spec->variant = spec->variant && strcmp(spec->variant, "wide") == 0 ? "wide" : "";
     spec->stem = "";
     return DT_OK;
@@ -94,6 +87,9 @@ const dt_net_row dt_net_row_vgg11 = {
     .name = "vgg11",
     .schemes = " torchvision kuangliu cs744",
     .rename = vgg11_rename,
+    .size = 32,
+    .least = 32,
+    .why = " halves the image five times",
     .resolve = vgg11_resolve,
     .build = vgg11_build,
 };

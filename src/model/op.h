@@ -60,11 +60,10 @@ typedef struct dt_init {
     double a, b;
 } dt_init;
 
-/* Collects what a node owns; filled by dt_op.declare through dt_declare_*. */
-typedef struct dt_decl dt_decl;
-dt_status dt_declare_param(dt_decl *d, const char *suffix, dt_param_kind kind, int rank,
-                           const int64_t *dim, dt_init init) DT_MUST_CHECK;
-void dt_declare_norm(dt_decl *d, int64_t channels);
+/* For dt_op.declare: what the node owns goes into the net's tables. */
+dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
+                           int rank, const int64_t *dim, dt_init init) DT_MUST_CHECK;
+void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels);
 
 typedef struct dt_step { /* one compiled node; immutable after prepare */
     const dt_op *op;
@@ -116,7 +115,7 @@ typedef struct dt_call {
     double shared_count; /* numbers per channel in the group, from forward on */
 } dt_call;
 
-enum { DT_SAVE_IN0 = 1, DT_SAVE_IN1 = 2, DT_SAVE_OUT = 4 };
+enum { DT_SAVE_IN0 = 1, DT_SAVE_OUT = 2 };
 
 /* A loop of a pass, as dt_share_loop wants it. */
 typedef struct dt_sweep {
@@ -131,7 +130,7 @@ struct dt_op {
     /* Pure. Output shape, or DT_SHAPE with a reason. */
     dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
     /* Optional. Parameters, norms and initialisers; allocates nothing. */
-    dt_status (*declare)(const dt_node *n, const dt_shape *in, dt_decl *d);
+    dt_status (*declare)(dt_net *net, dt_node *n, const dt_shape *in);
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
     dt_status (*prepare)(dt_step *s, dt_model *m);
     /* Hot path: no allocation, no I/O, no locks. */
@@ -171,8 +170,7 @@ extern const dt_op dt_op_move; /* computes nothing, so it is no row */
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 
-/* A packed compute copy of parameter `param` (index into step->node->param). Equal
- * (tensor, layout) pairs of different plans share memory.
+/* A packed copy of the weights. Equal (tensor, layout) pairs of different plans share memory.
  *   layout  identifies bytes and order, e.g. "forward 3x3 of 2 blocks to channels 0 to 128"
  *   turned  of a cut weight: the copy is made of DT_SLAB_TURNED
  *   pack    packs master (slab order) into the pieces of packed that begin in bytes [first, end);
@@ -180,8 +178,8 @@ extern const dt_op dt_op_move; /* computes nothing, so it is no row */
  *   id_out  to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed, size_t first,
                              size_t end);
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turned,
-                            const char *layout, size_t bytes, dt_pack_func pack,
-                            const void *context, int *id_out) DT_MUST_CHECK;
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool turned, const char *layout,
+                            size_t bytes, dt_pack_func pack, const void *context,
+                            int *id_out) DT_MUST_CHECK;
 
 #endif

@@ -7,12 +7,12 @@ static dt_status conv2d_infer(const dt_node *n, const dt_shape *in, dt_shape *ou
     return dt_infer_window(n, in, n->attr.out, out);
 }
 
-static dt_status conv2d_declare(const dt_node *n, const dt_shape *in, dt_decl *d)
+static dt_status conv2d_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const dt_attr *a = &n->attr;
     const int64_t oihw[4] = {a->out, in->c, a->kernel[0], a->kernel[1]};
 
-    return dt_conv_declare(n, d, 4, oihw);
+    return dt_conv_declare(net, n, 4, oihw);
 }
 
 static dt_status conv2d_prepare(dt_step *s, dt_model *m)

@@ -8,23 +8,6 @@ static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in, dt_sh
     return DT_OK;
 }
 
-static void globalavgpool_run(const dt_call *c, dt_loop loop)
-{
-    const dt_shape *in = &c->step->in_shape[0];
-    dt_loop_rows(c, loop, in->n, in->h * in->w * in->c);
-}
-
-static void globalavgpool_forward(const dt_call *c)
-{
-    globalavgpool_run(c, dt_loops_current()->globalavgpool_forward);
-}
-
-static void globalavgpool_backward(const dt_call *c)
-{
-    if (c->d_in[0])
-        globalavgpool_run(c, dt_loops_current()->globalavgpool_backward);
-}
-
 static int globalavgpool_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
 {
     (void)pass;
@@ -36,7 +19,7 @@ const dt_op dt_op_globalavgpool = {
     .name = "globalavgpool",
     .infer = globalavgpool_infer,
     .prepare = dt_loops_prepare,
-    .forward = globalavgpool_forward,
-    .backward = globalavgpool_backward,
+    .forward = dt_globalavgpool_forward,
+    .backward = dt_globalavgpool_backward,
     .sweeps = globalavgpool_sweeps,
 };

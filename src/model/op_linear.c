@@ -1,7 +1,6 @@
 /* op_linear.c - linear layer: a 1x1 convolution of one pixel. An image of more than one pixel is
  * read as one pixel of h * w * c features in NHWC order; in files they are channel by channel. */
 #include "conv.h"
-#include "net.h"
 
 static int64_t linear_features(const dt_shape *in)
 {
@@ -14,12 +13,12 @@ static dt_status linear_infer(const dt_node *n, const dt_shape *in, dt_shape *ou
     return DT_OK;
 }
 
-static dt_status linear_declare(const dt_node *n, const dt_shape *in, dt_decl *d)
+static dt_status linear_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const int64_t oi[2] = {n->attr.out, linear_features(in)};
 
-    DT_TRY(dt_conv_declare(n, d, 2, oi));
-    d->net->param[n->param[0]].pixels = in->h * in->w;
+    DT_TRY(dt_conv_declare(net, n, 2, oi));
+    net->param[n->param[0]].pixels = in->h * in->w;
     return DT_OK;
 }
 

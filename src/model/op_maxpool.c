@@ -25,27 +25,11 @@ static dt_status maxpool_prepare(dt_step *s, dt_model *m)
     return dt_loops_prepare(s, m);
 }
 
-static void maxpool_forward(const dt_call *c)
-{
-    const dt_shape *out = &c->step->out_shape;
-    const int64_t taps = (int64_t)c->step->attr.kernel[0] * c->step->attr.kernel[1];
-
-    dt_loop_rows(c, dt_loops_current()->maxpool_forward, out->n * out->h, out->w * out->c * taps);
-}
-
-static void maxpool_backward(const dt_call *c)
-{
-    const dt_shape *in = &c->step->in_shape[0];
-
-    if (c->d_in[0])
-        dt_loop_rows(c, dt_loops_current()->maxpool_backward, in->n * in->h, in->w * in->c);
-}
-
 const dt_op dt_op_maxpool = {
     .name = "maxpool",
     .infer = maxpool_infer,
     .prepare = maxpool_prepare,
-    .forward = maxpool_forward,
-    .backward = maxpool_backward,
+    .forward = dt_maxpool_forward,
+    .backward = dt_maxpool_backward,
     .sweeps = dt_sweeps_rows,
 };

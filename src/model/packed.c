@@ -5,11 +5,10 @@
 #include <omp.h>
 #include <stdio.h>
 
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, int param, bool turned,
-                            const char *layout, size_t bytes, dt_pack_func pack,
-                            const void *context, int *id_out)
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool turned, const char *layout,
+                            size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {
-    const int index = s->node->param[param];
+    const int index = s->node->param[0];
     const dt_slab_kind kind = turned ? DT_SLAB_TURNED : s->cut ? DT_SLAB_CUT : DT_SLAB_HOME;
     size_t *end = &m->packed_bytes[kind];
 

@@ -287,11 +287,10 @@ static void plan_value_lives(dt_plan *p)
     for (int i = 0; i < p->steps; i++) {
         const dt_node *n = &p->node[i];
         const unsigned saves = p->mode == DT_TRAIN ? p->step[i].saves : 0;
-        for (int k = 0; k < n->n_in; k++) {
+        for (int k = 0; k < n->n_in; k++)
             value_extend(p, n->in[k], i);
-            if (saves & (k == 0 ? DT_SAVE_IN0 : DT_SAVE_IN1))
-                value_extend(p, n->in[k], backward_time(p, i));
-        }
+        if (saves & DT_SAVE_IN0)
+            value_extend(p, n->in[0], backward_time(p, i));
         if (saves & DT_SAVE_OUT)
             value_extend(p, n->out, backward_time(p, i));
         if (dt_plan_moves(p, (size_t)i, DT_FORWARD)) { /* under way during the next step */

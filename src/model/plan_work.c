@@ -46,78 +46,53 @@ static size_t work_params(const dt_plan *p, const dt_step *s, int count, int pac
     return bytes;
 }
 
-static size_t work_forward(const dt_plan *p, int i)
+/* The first `ins` inputs and perhaps the output, and what is kept from forward to backward. */
+static size_t work_values(const dt_step *s, int ins, bool out)
 {
-    const dt_step *s = &p->step[i];
-    size_t bytes = work_params(p, s, DT_MAX_PARAM, s->pack[DT_PASS_FORWARD]) + s->saved_bytes;
+    size_t bytes = s->saved_bytes + (out ? work_tensor(&s->out_shape, s->out_type) : 0);
 
-    if (s->op == &dt_op_fork)
-        return 0; /* its outputs are its input's memory */
-    for (int k = 0; k < s->node->n_in; k++)
+    for (int k = 0; k < ins; k++)
         bytes += work_tensor(&s->in_shape[k], s->in_type[k]);
-    return bytes + work_tensor(&s->out_shape, s->out_type);
-}
-
-/* What backward reads of the output's gradient: two readers' two, none of the loss. */
-static size_t work_d_out(const dt_plan *p, int i)
-{
-    const dt_step *s = &p->step[i];
-    const size_t bytes = work_tensor(&s->out_shape, s->grad_type);
-
-    if (p->value[s->node->out].grad_block == DT_NO_BLOCK)
-        return 0;
-    return s->node->second ? 2 * bytes : bytes;
-}
-
-/* What backward reads again of forward. */
-static size_t work_kept(const dt_step *s)
-{
-    size_t bytes = s->saved_bytes;
-
-    for (int k = 0; k < s->node->n_in; k++)
-        if (s->saves & (k == 0 ? DT_SAVE_IN0 : DT_SAVE_IN1))
-            bytes += work_tensor(&s->in_shape[k], s->in_type[k]);
-    if (s->saves & DT_SAVE_OUT)
-        bytes += work_tensor(&s->out_shape, s->out_type);
     return bytes;
 }
 
-static size_t work_data(const dt_plan *p, int i)
+/* The output's gradient, two readers' two, none of the loss; and what is wanted of the inputs'. */
+static size_t work_gradients(const dt_plan *p, const dt_step *s, bool inputs)
 {
-    const dt_step *s = &p->step[i];
-    size_t bytes =
-        work_params(p, s, 1, s->pack[DT_PASS_DATA]) + work_d_out(p, i); /* no bias, beta */
+    const bool none = p->value[s->node->out].grad_block == DT_NO_BLOCK;
+    size_t bytes = none ? 0 : work_tensor(&s->out_shape, s->grad_type);
 
-    if (s->op->weights && !s->wants_d_in[0])
-        return 0;
-    for (int k = 0; k < s->node->n_in; k++)
-        if (s->wants_d_in[k])
-            bytes += work_tensor(&s->in_shape[k], s->grad_type);
-    return s->op->weights ? bytes : bytes + work_kept(s) + work_params(p, s, DT_MAX_PARAM, -1);
+    bytes *= s->node->second ? 2 : 1;
+    for (int k = 0; k < s->node->n_in && inputs; k++)
+        bytes += s->wants_d_in[k] ? work_tensor(&s->in_shape[k], s->grad_type) : 0;
+    return bytes;
 }
 
-static size_t work_weights(const dt_plan *p, int i)
+/* Of products the two halves of backward are passes of their own, of the others one is both. */
+static size_t work_bytes(const dt_plan *p, const dt_step *s, dt_pass pass)
 {
-    const dt_step *s = &p->step[i];
+    const bool product = s->op->weights != NULL, data = pass == DT_PASS_DATA;
+    size_t bytes = 0;
 
-    return s->op->weights ? work_kept(s) + work_d_out(p, i) + work_params(p, s, DT_MAX_PARAM, -1)
-                          : 0;
+    if (pass == DT_PASS_FORWARD && s->op != &dt_op_fork) /* its outputs are its input's memory */
+        return work_params(p, s, DT_MAX_PARAM, s->pack[pass]) +
+               work_values(s, s->node->n_in, true);
+    const bool there = data ? !product || s->wants_d_in[0] : product;
+    if (pass == DT_PASS_FORWARD || p->mode != DT_TRAIN || !there)
+        return 0;
+    if (data)
+        bytes = work_params(p, s, 1, s->pack[pass]); /* no bias, beta */
+    if (!data || !product)
+        bytes += work_values(s, (s->saves & DT_SAVE_IN0) != 0, s->saves & DT_SAVE_OUT) +
+                 work_params(p, s, DT_MAX_PARAM, -1);
+    return bytes + work_gradients(p, s, data);
 }
 
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass)
 {
-    static size_t (*const bytes[DT_PASS_COUNT])(const dt_plan *p, int i) = {
-        [DT_PASS_FORWARD] = work_forward,
-        [DT_PASS_DATA] = work_data,
-        [DT_PASS_WEIGHTS] = work_weights,
-    };
-    dt_work work = {0, 0};
+    const int64_t bytes = (int64_t)work_bytes(p, &p->step[i], pass);
 
-    if (pass == DT_PASS_FORWARD || p->mode == DT_TRAIN)
-        work.bytes = (int64_t)bytes[pass](p, (int)i);
-    if (work.bytes > 0)
-        work.flops = work_flops(&p->step[i]);
-    return work;
+    return (dt_work){bytes > 0 ? work_flops(&p->step[i]) : 0, bytes};
 }
 
 /* ---- How threads share it ------------------------------------------------------------------- */

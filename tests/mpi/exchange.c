@@ -4,6 +4,7 @@
  * (namespaces.sh); with `abort ROW`, the last rank fails in mid-step (abort.sh). */
 #include "ranks.h"
 
+#include "dist/comm.h"
 #include "gradients.h"
 
 static bool is(const char *row, const char *name)
@@ -66,7 +67,7 @@ static const struct sums {
     const char *row, *takes; /* takes NULL: itself */
     int nodes;               /* at most the ranks, else there is no such case */
     void (*run)(exchange_case k, const char *takes);
-    int few; /* see dt_comm_few; 0: as it is */
+    int few; /* ranks that are few; 0: as it is */
 } sums[] = {
 #define X(name) {#name, NULL, 1, run_grid, 0},
     DT_EXCHANGE_LIST(X)
@@ -99,7 +100,7 @@ static void every_row_sums(void **state)
             continue;
         if (!real)
             split(s->nodes);
-        dt_comm_few(comm, s->few ? s->few : 16);
+        comm->own->few = s->few ? s->few : 16;
         s->run((exchange_case){.row = s->row}, world == 1 && s->takes ? "shared" : takes);
     }
     if (!real)
@@ -196,10 +197,10 @@ static void statistics_add_up(void **state)
         assert_int_equal(moved[2] > 0, world > 1 && !none);
         if (star && comm->rank == 0)
             assert_int_equal(s.bytes_received, (int64_t)payload * 4 * others);
-        dt_comm_few(comm, 1); /* two neighbours in each of four groups: 4 (1 + 3) messages */
+        comm->own->few = 1; /* two neighbours in each of four groups: 4 (1 + 3) messages */
         if (is(k.row, "tree") && world == 8)
             assert_int_equal(7 * measure(k, moved, &needs).messages, 4 * s.messages);
-        dt_comm_few(comm, 16);
+        comm->own->few = 16;
     }
 }
 

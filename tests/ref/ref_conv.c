@@ -93,16 +93,16 @@ static void check_bias(const conv_problem *p, const conv_run *r)
     free(want);
 }
 
-/* Makes an operand, rows of `of` channels of `each` bytes, that of q->some: the channels where they
- * lie, or in a tensor of their own. */
-static void some_take(conv_problem *q, int operand, size_t of, size_t each)
+/* Makes an operand, rows of `of` channels of `each` bytes, that of q->some: alone in a tensor of
+ * their own, or where they lie. */
+static void some_take(conv_problem *q, int operand, size_t of, size_t each, bool alone)
 {
     const size_t first = (size_t)q->some->first * each, count = (size_t)q->some->count * each;
     const size_t bytes = dt_dtype_bytes(conv_type(q, operand));
     const size_t rows = q->size[operand] * bytes / (of * each);
     const char *from = q->at[operand].data += first;
 
-    if ((size_t)q->some->pixel == of)
+    if (!alone)
         return;
     q->size[operand] = rows * count / bytes;
     q->at[operand] = conv_room(rows * count);
@@ -110,8 +110,8 @@ static void some_take(conv_problem *q, int operand, size_t of, size_t each)
         memcpy(q->at[operand].data + r * count, from + r * of * each, count);
 }
 
-/* Channels [first, first + count), where they lie or alone, have the whole layer's bits. */
-static void check_some(const conv_problem *p, const conv_run *whole, dt_channels some, int threads)
+/* Channels [first, first + count) have the whole layer's bits. */
+static void check_some(const conv_problem *p, const conv_run *whole, dt_cut some, int threads)
 {
     const bool data = whole->pass == DT_PASS_DATA;
     const size_t of = (size_t)(data ? p->c.ic : p->c.oc), each = whole->bytes / whole->count;
@@ -120,15 +120,15 @@ static void check_some(const conv_problem *p, const conv_run *whole, dt_channels
     conv_run r;
 
     q.some = &some;
-    q.first = some.pixel > some.count ? first * each : 0;
-    some_take(&q, data ? CONV_X : CONV_DY, of, dt_dtype_bytes(p->c.type));
-    some_take(&q, CONV_MASTER, of, sizeof(float) * (size_t)(data ? p->c.oc : 1));
+    some_take(&q, data ? CONV_X : CONV_DY, of, dt_dtype_bytes(p->c.type),
+              whole->pass != DT_PASS_WEIGHTS);
+    some_take(&q, CONV_MASTER, of, sizeof(float) * (size_t)(data ? p->c.oc : 1), true);
     if (!data)
-        some_take(&q, CONV_BIAS, of, sizeof(float));
+        some_take(&q, CONV_BIAS, of, sizeof(float), true);
     conv_execute(&r, &q, whole->pass, p->c.n, threads);
     for (size_t i = 0; i < whole->count / of; i++)
         if (memcmp(whole->at[CONV_RESULT].data + (i * of + first) * each,
-                   r.at[CONV_RESULT].data + q.first + i * (size_t)some.pixel * each, count) != 0)
+                   r.at[CONV_RESULT].data + i * count, count) != 0)
             fail_msg("%s: other bits in channels from %d on", now, (int)some.first);
     if (whole->pass == DT_PASS_WEIGHTS && p->c.bias)
         assert_memory_equal(whole->at[CONV_DBIAS].data + first * sizeof(float),
@@ -168,8 +168,8 @@ static void check_pass(const dt_tile_backend *b, const conv_problem *p, dt_pass 
     if (pass != DT_PASS_WEIGHTS)
         check_again(p, &one, 1, 1);
     if (pieces) { /* whole blocks; some that begin in the middle of one */
-        check_some(p, &one, (dt_channels){most, of - most, of - most, of - most}, 1);
-        check_some(p, &one, (dt_channels){of / 5, DT_MIN(of - of / 5, DT_TILE), of, of}, 3);
+        check_some(p, &one, (dt_cut){most, of - most, of}, 1);
+        check_some(p, &one, (dt_cut){of / 5, DT_MIN(of - of / 5, DT_TILE), of}, 3);
     }
     conv_unmap(one.at, CONV_MADE);
 }

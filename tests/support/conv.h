@@ -18,8 +18,7 @@ typedef struct conv_problem {
     dt_conv c;
     size_t size[CONV_DRAWN];    /* elements of the operands */
     conv_memory at[CONV_DRAWN]; /* from [-1, 1) */
-    const dt_channels *some;    /* whose first the operands begin with; NULL: all channels, */
-    size_t first;               /* and bytes before it in the result */
+    const dt_cut *some;         /* whose first the operands begin with; NULL: all channels */
 } conv_problem;
 
 enum { CONV_RESULT, CONV_DBIAS, CONV_SCRATCH, CONV_PACKED, CONV_MADE };
@@ -120,9 +119,9 @@ static inline void conv_execute(conv_run *r, const conv_problem *p, dt_pass pass
                        r->info.packed_bytes);
     const dt_conv_args a = {.x = p->at[CONV_X].data,
                             .dy = p->at[CONV_DY].data,
-                            .y = r->at[CONV_RESULT].data + p->first,
-                            .dx = r->at[CONV_RESULT].data + p->first,
-                            .dw = (float *)(r->at[CONV_RESULT].data + p->first),
+                            .y = r->at[CONV_RESULT].data,
+                            .dx = r->at[CONV_RESULT].data,
+                            .dw = (float *)r->at[CONV_RESULT].data,
                             .packed = r->at[CONV_PACKED].data,
                             .bias = (float *)p->at[CONV_BIAS].data,
                             .dbias = (float *)r->at[CONV_DBIAS].data,

@@ -60,12 +60,11 @@ static inline size_t test_count(const dt_shape *s)
 
 static inline void test_step_params(test_step *t)
 {
-    dt_decl decl = {&t->net, &t->node};
     size_t offset = 0;
 
     t->node.norm = -1;
     if (t->node.op->declare)
-        assert_ok(t->node.op->declare(&t->node, t->step.in_shape, &decl));
+        assert_ok(t->node.op->declare(&t->net, &t->node, t->step.in_shape));
     for (size_t i = 0; i < t->net.params; i++) {
         t->net.param[i].offset = offset;
         offset += dt_align(t->net.param[i].count, 16);

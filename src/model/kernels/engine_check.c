@@ -163,11 +163,9 @@ dt_status dt_engine_check(const dt_tiles *t, const char *layer)
     for (int i = 0; i < t->units; i++)
         if (t->pass != DT_PASS_WEIGHTS)
             dt_tiles_forward(&asks, i, &a, room);
-        else if (!t->team)
-            dt_tiles_weights(&asks, i, &a, NULL, room);
         else
-            for (int r = 0; r < dt_tiles_weights_rounds(t); r++)
-                dt_tiles_weights_round(&asks, r, i, &a, NULL, room, room);
+            for (int r = 0; r < (t->team ? dt_tiles_weights_rounds(t) : 1); r++)
+                dt_tiles_weights(&asks, r, i, &a, NULL, room, room);
     free(room);
     return check.st;
 }

@@ -15,21 +15,6 @@ typedef struct dt_conv {
     int threads;       /* results never depend on it */
 } dt_conv;
 
-/* The channels that a pass computes, of those that it writes: output channels of y, dw and dbias,
- * input channels of dx. Any range will do that is not empty: no sum is cut, so each number has
- * the bits that the whole layer gives it. 40 channels take as long as 64. */
-typedef struct dt_channels {
-    int64_t first, count;
-    int64_t pixel;   /* in memory: channels of a pixel of y and dy, or of dx, */
-    int64_t weights; /* and of master and dw on that side: the layer's, or these alone */
-} dt_channels;
-
-static inline dt_channels dt_channels_all(const dt_conv *c, dt_pass pass)
-{
-    const int64_t all = pass == DT_PASS_DATA ? c->ic : c->oc;
-    return (dt_channels){0, all, all, all};
-}
-
 typedef struct dt_kernel_info {
     size_t scratch_bytes;
     size_t packed_bytes; /* forward, data */
@@ -37,8 +22,10 @@ typedef struct dt_kernel_info {
     char layout[96];     /* identifies the packed bytes; see dt_model_add_pack */
 } dt_kernel_info;
 
-/* Operands of one run; which ones are read depends on the pass. Of a tensor that has the pass's
- * dt_channels, the address of the first of them; what is summed over is whole: x, or dy for dx. */
+/* Operands of one run; which ones are read depends on the pass. Of the channels that it writes a
+ * pass may compute some, see dt_kernel_open: then y or dx, and master, dw and biases on that side,
+ * have these alone. What is summed over is whole: x, or dy for dx; and the weights pass has dy's
+ * pixels whole, with the address of the first of its channels. */
 typedef struct dt_conv_args {
     const void *x, *dy; /* type */
     void *y, *dx;       /* out_type, type */
@@ -56,11 +43,14 @@ typedef struct dt_unit {
 } dt_unit;
 
 /* Best for the instruction set and the shape, by fixed rules, never by timing: a timed choice would
- * change results. some: NULL for all channels. DT_UNSUPPORTED: too large; DT_NOMEM. */
+ * change results. DT_UNSUPPORTED: too large; DT_NOMEM. *t is to be closed whatever the outcome.
+ *   some  output channels of y, dw and dbias, or input channels of dx; NULL: all. Any range will do
+ *         that is not empty: no sum is cut, so each number has the bits that the whole layer gives
+ *         it. 40 channels take as long as 64 */
 typedef struct dt_tiles dt_tiles;
-dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_cut *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
-void dt_kernel_close(dt_tiles *t); /* NULL is allowed */
+void dt_kernel_close(dt_tiles *t);
 /* Try each shape of product that the pass asks of an engine, once in the process. By one thread at
  * a time. DT_CORRUPT names the layer; a product that never returns ends the process. */
 dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;

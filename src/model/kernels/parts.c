@@ -87,9 +87,9 @@ static int64_t bias_blocks(const dt_conv *c)
     return (rows + BIAS_ROWS - 1) / BIAS_ROWS;
 }
 
-size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some)
+size_t dt_bias_scratch_bytes(const dt_conv *c, int64_t channels)
 {
-    return dt_align((size_t)(BIAS_PARTS * bias_blocks(c) * some->count) * sizeof(float), 64);
+    return dt_align((size_t)(BIAS_PARTS * bias_blocks(c) * channels) * sizeof(float), 64);
 }
 
 /* to[width] = the sum of rows of dy, `step` apart, the first of which starts at `at`. */
@@ -129,10 +129,10 @@ static void bias_channels(const dt_conv *c, const float *block, int64_t channels
         dbias[first + k] = (float)((sum[0][k] + sum[1][k]) + (sum[2][k] + sum[3][k]));
 }
 
-void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+void dt_bias_gradient(const dt_conv *c, int64_t channels, const void *dy, void *scratch,
                       float *dbias)
 {
-    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c), channels = some->count;
+    const int64_t rows = c->n * c->oh * c->ow, blocks = bias_blocks(c);
     float *block = scratch; /* [BIAS_PARTS][blocks][channels] */
 
 #pragma omp parallel num_threads(c->threads)
@@ -143,7 +143,7 @@ void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy,
             const int64_t r = bias_first(rows, part) + b % blocks * BIAS_ROWS;
             const int64_t end = bias_first(rows, part + 1);
             for (int64_t k = 0; k < channels && r < end; k += BIAS_TILE)
-                bias_tile(c->type, dy, (size_t)(r * some->pixel + k), (size_t)some->pixel,
+                bias_tile(c->type, dy, (size_t)(r * c->oc + k), (size_t)c->oc,
                           DT_MIN(end - r, BIAS_ROWS), DT_MIN(channels - k, BIAS_TILE),
                           block + b * channels + k);
         }

@@ -97,16 +97,15 @@ static bool kernel_fits(const dt_conv *c)
 void dt_kernel_close(dt_tiles *t)
 {
     if (t)
-        dt_tiles_release(t);
+        free(t->tables);
     free(t);
 }
 
-dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_cut *some,
                          dt_kernel_info *info)
 {
-    const dt_channels of = some ? *some : dt_channels_all(c, pass);
-    dt_tiles *made = NULL;
-    dt_status st;
+    const int64_t all = pass == DT_PASS_DATA ? c->ic : c->oc;
+    const dt_cut of = some ? *some : (dt_cut){0, all, all};
 
     *t = NULL;
     *info = (dt_kernel_info){.scratch_bytes = 0};
@@ -115,24 +114,21 @@ dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_
                        "a convolution of %lld images of %lldx%lld with %lld channels is larger "
                        "than the kernels can count; take a smaller batch",
                        (long long)c->n, (long long)c->ih, (long long)c->iw, (long long)c->ic);
-    DT_TRY(dt_calloc(&made, 1, sizeof *made, "a convolution"));
-    DT_GO(st, dt_tiles_plan(made, c, pass, &of, dt_tile_current(c->type)), out);
+    DT_TRY(dt_calloc(t, 1, sizeof **t, "a convolution"));
+    dt_tiles *made = *t;
+    DT_TRY(dt_tiles_plan(made, c, pass, (int)of.count, dt_tile_current(c->type)));
     made->scratch = dt_align(made->scratch, 4096);
     info->scratch_bytes = made->scratch * (size_t)c->threads;
     if (pass == DT_PASS_WEIGHTS)
         info->scratch_bytes += dt_tiles_partial_bytes(made) + dt_align(made->team, 4096) +
-                               (c->bias ? dt_bias_scratch_bytes(c, &of) : 0);
+                               (c->bias ? dt_bias_scratch_bytes(c, of.count) : 0);
     else
-        info->packed_bytes = dt_tiles_packed_bytes(made);
+        info->packed_bytes = (size_t)made->out.blocks * (size_t)dt_tiles_steps(made) * made->block;
     info->backend = made->backend->name;
     snprintf(info->layout, sizeof info->layout, "%s %dx%d of %d blocks to channels %lld to %lld",
              pass == DT_PASS_DATA ? "data" : "forward", made->taps_y, made->taps_x, made->in.blocks,
              (long long)of.first, (long long)(of.first + of.count));
-    *t = made;
-out:
-    if (st != DT_OK)
-        dt_kernel_close(made);
-    return st;
+    return DT_OK;
 }
 
 /* ---- Run ------------------------------------------------------------------------------------- */
@@ -143,17 +139,17 @@ void dt_kernel_pack(const void *t, const float *master, void *packed, size_t fir
     dt_tiles_pack(t, master, packed, (first + each - 1) / each, (end + each - 1) / each);
 }
 
-/* One thread's part of a weight gradient whose threads pack for each other. */
-static void kernel_team(const dt_tiles *t, const dt_conv_args *a, float *partial, char *team,
-                        char *mine)
+/* One thread's part of a weight gradient. */
+static void kernel_weights(const dt_tiles *t, const dt_conv_args *a, char *team, char *mine)
 {
-    for (int round = 0; round < dt_tiles_weights_rounds(t); round++) {
+    for (int round = 0; round < (t->team ? dt_tiles_weights_rounds(t) : 1); round++) {
+        if (t->team)
 #pragma omp for schedule(static, 1)
-        for (int i = 0; i < dt_tiles_weights_cells(t); i++)
-            dt_tiles_weights_cell(t, round, i, a, team);
+            for (int i = 0; i < dt_tiles_weights_cells(t); i++)
+                dt_tiles_weights_cell(t, round, i, a, team);
 #pragma omp for schedule(static)
         for (int i = 0; i < t->units; i++)
-            dt_tiles_weights_round(t, round, i, a, partial, team, mine);
+            dt_tiles_weights(t, round, i, a, a->scratch, team, mine);
     }
 }
 
@@ -161,7 +157,6 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
 {
     const dt_conv *c = &t->conv;
     const bool weights = t->pass == DT_PASS_WEIGHTS;
-    float *partial = a->scratch;
     char *team = (char *)a->scratch + (weights ? dt_tiles_partial_bytes(t) : 0);
     char *scratch = team + dt_align(t->team, 4096);
 
@@ -169,15 +164,12 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     {
         char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
         t->backend->begin();
-        if (t->team)
-            kernel_team(t, a, partial, team, mine);
+        if (weights)
+            kernel_weights(t, a, team, mine);
         else
 #pragma omp for schedule(static)
             for (int i = 0; i < t->units; i++)
-                if (weights)
-                    dt_tiles_weights(t, i, a, partial, mine);
-                else
-                    dt_tiles_forward(t, i, a, mine);
+                dt_tiles_forward(t, i, a, mine);
         t->backend->end();
     }
     if (!weights)
@@ -187,14 +179,14 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     for (int64_t r = 0; r < rows; r++)
         dt_tiles_weights_sum(t, r, a->scratch, a->dw);
     if (c->bias)
-        dt_bias_gradient(c, &t->some, a->dy, scratch + t->scratch * (size_t)c->threads, a->dbias);
+        dt_bias_gradient(c, t->out.channels, a->dy, scratch + t->scratch * (size_t)c->threads,
+                         a->dbias);
 }
 
 int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)
 {
     *alone = t->alone;
     for (int i = 0; i < t->units; i++)
-        unit[i] =
-            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+        unit[i] = dt_tiles_unit(t, i);
     return t->units;
 }

@@ -14,7 +14,6 @@
 
 enum {
     BAND_BYTES = 224 * 1024,  /* packed lines of a band, at least */
-    RING_BYTES = 768 * 1024,  /* packed lines at most, where columns can be cut */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
     GROUP = 8,
     STREAM_BYTES = 8 << 20, /* written past the caches: what would not stay in them */
@@ -148,7 +147,7 @@ static void forward_columns(dt_tiles *t, int columns)
     const int64_t bytes = width * t->in.blocks * (int64_t)t->block;
 
     t->band = DT_MIN(t->groups * t->out_h, t->flat ? 1 : dt_tiles_up(BAND_BYTES, bytes));
-    dt_tiles_cut_columns(t, columns, RING_BYTES);
+    dt_tiles_cut_columns(t, columns);
 }
 
 /* Panels pack lines again for other output blocks, chunks pack their edges twice: as few as keep
@@ -163,8 +162,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
-    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0 &&
-                t->some.pixel % DT_TILE == 0;
+    t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
     t->panel = panel;
     t->units = 1;
     forward_columns(t, columns);

@@ -173,11 +173,6 @@ void dt_tiles_right(const dt_tiles *t, const char *dy, int line, int x, int bloc
 
 /* ---- Weights: [output block][tap y][tap x][input block], a block each ----------------------- */
 
-size_t dt_tiles_packed_bytes(const dt_tiles *t)
-{
-    return (size_t)t->out.blocks * (size_t)dt_tiles_steps(t) * t->block;
-}
-
 /* rows x columns floats of master, both at most 32, to a block. */
 static void pack_block(const dt_tiles *t, const float *from, int rows, int columns, char *to)
 {
@@ -200,7 +195,7 @@ static void pack_block(const dt_tiles *t, const float *from, int rows, int colum
 static int64_t pack_master(const dt_tiles *t, int ty, int tx)
 {
     const dt_conv *c = &t->conv;
-    const int64_t rows = t->pass == DT_PASS_DATA ? t->some.weights : c->ic;
+    const int64_t rows = t->pass == DT_PASS_DATA ? t->out.channels : c->ic;
 
     return t->merged ? 0 : (t->tap_y[ty] * c->kernel[1] + t->tap_x[tx]) * rows;
 }

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { MOST_FOLDS = 8 };
+enum { MOST_FOLDS = 8, RING_BYTES = 768 * 1024 /* packed lines, where columns can be cut */ };
 
 /* ---- Along a side ---------------------------------------------------------------------------- */
 
@@ -56,17 +56,18 @@ static void side_data(const side *s, dt_tile_span *span, int *tap)
 
 /* ---- The problem in tile pixels ------------------------------------------------------------- */
 
-static dt_tile_view plan_view(int64_t h, int64_t w, const dt_channels *c, dt_dtype type)
+/* Some channels of a tensor whose pixels have `all`. */
+static dt_tile_view plan_view(int64_t h, int64_t w, int64_t all, int64_t some, dt_dtype type)
 {
-    const size_t each = dt_dtype_bytes(type), pixel = (size_t)c->pixel * each;
+    const size_t each = dt_dtype_bytes(type), pixel = (size_t)all * each;
 
     return (dt_tile_view){.each = each,
                           .row = (size_t)(h * w) * pixel,
                           .pixel = pixel,
                           .line = (size_t)w * pixel,
                           .group = (size_t)(DT_TILE * h * w) * pixel,
-                          .channels = (int)c->count,
-                          .blocks = dt_tiles_up(c->count, DT_TILE)};
+                          .channels = (int)some,
+                          .blocks = dt_tiles_up(some, DT_TILE)};
 }
 
 /* 16 tile pixels make a line, and a line makes a group of its own. */
@@ -156,7 +157,7 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     return DT_OK;
 }
 
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
                         const dt_tile_backend *backend)
 {
     side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
@@ -164,16 +165,14 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_ch
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const size_t each = dt_dtype_bytes(c->type);
     const bool data = pass == DT_PASS_DATA;
-    /* What is summed over is whole: the channels that the opposite pass writes. */
-    const dt_channels in = dt_channels_all(c, data ? DT_PASS_FORWARD : DT_PASS_DATA);
-    const dt_tile_view x = plan_view(c->ih, c->iw, data ? some : &in, c->type);
-    const dt_tile_view y =
-        plan_view(c->oh, c->ow, data ? &in : some, pass == DT_PASS_FORWARD ? c->out_type : c->type);
+    const int64_t ic = data ? some : c->ic, oc = data ? c->oc : some;
+    const dt_tile_view x = plan_view(c->ih, c->iw, ic, ic, c->type);
+    const dt_tile_view y = plan_view(c->oh, c->ow, pass == DT_PASS_WEIGHTS ? c->oc : oc, oc,
+                                     pass == DT_PASS_FORWARD ? c->out_type : c->type);
 
     *t = (dt_tiles){.conv = *c,
                     .pass = pass,
-                    .some = *some,
-                    .all_blocks = dt_tiles_up(dt_channels_all(c, pass).count, DT_TILE),
+                    .all_blocks = dt_tiles_up(data ? c->ic : c->oc, DT_TILE),
                     .backend = backend,
                     .wide = DT_TILE * each,
                     .block = DT_TILE_AREA * each,
@@ -193,11 +192,6 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_ch
     DT_TRY(plan_tables(t, &h, &w));
     (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
     return DT_OK;
-}
-
-void dt_tiles_release(dt_tiles *t)
-{
-    free(t->tables);
 }
 
 /* ---- Questions ------------------------------------------------------------------------------ */
@@ -240,13 +234,17 @@ int dt_tiles_lines(const dt_tiles *t, int g0, int g1)
     return lines;
 }
 
+dt_unit dt_tiles_unit(const dt_tiles *t, int unit)
+{
+    return (t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit : dt_tiles_forward_unit)(t, unit);
+}
+
 double dt_tiles_longest(const dt_tiles *t)
 {
     double longest = 0;
 
     for (int i = 0; i < t->units; i++) {
-        const dt_unit u =
-            t->pass == DT_PASS_WEIGHTS ? dt_tiles_weights_unit(t, i) : dt_tiles_forward_unit(t, i);
+        const dt_unit u = dt_tiles_unit(t, i);
         longest = DT_MAX(longest, u.seconds);
     }
     return longest;
@@ -273,7 +271,7 @@ int dt_tiles_ring(const dt_tiles *t, int lines)
     return most;
 }
 
-void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
+void dt_tiles_cut_columns(dt_tiles *t, int most)
 {
     t->columns = most;
     for (;; t->columns = (t->columns + 1) / 2) {
@@ -285,7 +283,7 @@ void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget)
         }
         t->line = (size_t)(t->in_columns * t->in.blocks) * t->block;
         t->ring = dt_tiles_ring(t, t->band);
-        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line <= budget)
+        if (t->columns <= 8 || t->flat || (size_t)t->ring * t->line <= RING_BYTES)
             return;
     }
 }

@@ -38,8 +38,7 @@ typedef struct dt_tile_view {
 typedef struct dt_tiles {
     dt_conv conv;
     dt_pass pass;
-    dt_channels some; /* of the output */
-    int all_blocks;   /* of 32 output channels in the whole layer: bits follow from these alone */
+    int all_blocks; /* of 32 output channels in the whole layer: bits follow from these alone */
     const dt_tile_backend *backend;
     size_t wide, block; /* bytes of a packed block's row, and of the block */
 
@@ -80,10 +79,9 @@ typedef struct dt_tiles {
     dt_unit alone;  /* what one thread would do */
 } dt_tiles;
 
-/* DT_NOMEM. */
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, const dt_channels *some,
+/* For some of the channels that the pass writes. DT_NOMEM. */
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
                         const dt_tile_backend *backend) DT_MUST_CHECK;
-void dt_tiles_release(dt_tiles *t);
 
 /* Rows in use of each fold of a tile pixel; 0: it lies beyond the end. */
 int dt_tiles_rows(const dt_tiles *t, int group, int x);
@@ -91,14 +89,15 @@ int dt_tiles_rows(const dt_tiles *t, int group, int x);
 void dt_tiles_reads(const dt_tiles *t, int x0, int x1, int *first, int *end);
 /* First line of a strip; strip `strips` starts at the end. */
 int dt_tiles_strip(const dt_tiles *t, int strip);
-/* Set columns (at most `most`), in_columns, line and ring so that a band's packed lines take
- * `budget` bytes at most, where possible. */
-void dt_tiles_cut_columns(dt_tiles *t, int most, size_t budget);
+/* Set columns (at most `most`), in_columns, line and ring so that a band's packed lines stay in the
+ * second-level cache, where possible. */
+void dt_tiles_cut_columns(dt_tiles *t, int most);
 /* Lines of the input that `lines` neighbouring lines of the output read, at most. */
 int dt_tiles_ring(const dt_tiles *t, int lines);
 /* Lines of the input that output lines [g0, g1) read. */
 int dt_tiles_lines(const dt_tiles *t, int g0, int g1);
-/* The largest cost of a unit. */
+/* The cost of a unit, and the largest one. */
+dt_unit dt_tiles_unit(const dt_tiles *t, int unit);
 double dt_tiles_longest(const dt_tiles *t);
 /* Steps of a whole reduction: taps times blocks of input channels. */
 static inline int dt_tiles_steps(const dt_tiles *t)
@@ -108,7 +107,7 @@ static inline int dt_tiles_steps(const dt_tiles *t)
 /* Elements of master and dw to the next input channel. */
 static inline int64_t dt_tiles_row(const dt_tiles *t)
 {
-    return t->pass == DT_PASS_DATA ? t->conv.oc : t->some.weights;
+    return t->pass == DT_PASS_DATA ? t->conv.oc : t->out.channels;
 }
 static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 {
@@ -122,7 +121,6 @@ void dt_tiles_left(const dt_tiles *t, const char *in, int group, int y, int x0, 
                    int b1, char *to);
 /* Pack a block of a tile pixel of dy as its right operand. */
 void dt_tiles_right(const dt_tiles *t, const char *dy, int line, int x, int block, char *to);
-size_t dt_tiles_packed_bytes(const dt_tiles *t); /* of the weights */
 void dt_tiles_pack(const dt_tiles *t, const float *master, char *packed, size_t first,
                    size_t end); /* blocks [first, end) of the weights */
 
@@ -132,14 +130,14 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
 dt_unit dt_tiles_forward_unit(const dt_tiles *t, int unit);
 
 /* weights.c - weight gradient: units fill partial sums, of which dt_tiles_weights_sum makes a row
- * of dw, or dw itself if there is one part. */
+ * of dw, or dw itself if there is one part. A unit packs what it reads, and is done in round 0; but
+ * if threads share what they pack (t->team > 0), in each round all cells are packed into `team`,
+ * then all units run. */
 void dt_tiles_weights_cut(dt_tiles *t);
 size_t dt_tiles_partial_bytes(const dt_tiles *t);
-void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
-                      void *scratch);
+void dt_tiles_weights(const dt_tiles *t, int round, int unit, const dt_conv_args *a, float *partial,
+                      void *team, void *scratch);
 dt_unit dt_tiles_weights_unit(const dt_tiles *t, int unit);
-/* The same if threads share what they pack (t->team > 0): in each round all cells are packed, then
- * all units run. */
 extern struct dt_tiles_sharing { /* tests change it */
     double wait;                 /* of threads in a round, in units of packing a block */
     size_t bytes;                /* of packed lines, for each thread, at most */
@@ -148,16 +146,14 @@ int dt_tiles_weights_rounds(const dt_tiles *t);
 int dt_tiles_weights_cells(const dt_tiles *t);
 void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv_args *a,
                            void *team);
-void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_conv_args *a,
-                            float *partial, void *team, void *scratch);
 size_t dt_tiles_part(const dt_tiles *t); /* floats of a part */
 
 /* parts.c - what has been summed, to dw, past the caches. */
 void dt_tiles_store_row(const dt_tiles *t, const float *sums, int block, float *to);
 void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, float *dw);
-/* dbias = the sum over the rows of dy, of these channels; scratch of dt_bias_scratch_bytes. */
-size_t dt_bias_scratch_bytes(const dt_conv *c, const dt_channels *some);
-void dt_bias_gradient(const dt_conv *c, const dt_channels *some, const void *dy, void *scratch,
+/* dbias = the sum over the rows of dy, of so many channels; scratch of dt_bias_scratch_bytes. */
+size_t dt_bias_scratch_bytes(const dt_conv *c, int64_t channels);
+void dt_bias_gradient(const dt_conv *c, int64_t channels, const void *dy, void *scratch,
                       float *dbias);
 
 static inline int dt_tiles_up(int64_t a, int64_t b)

@@ -144,61 +144,7 @@ static void weights_band(const dt_weights_unit *u, int g0, int g1)
     }
 }
 
-static void weights_chunk(dt_weights_unit *u, int x0)
-{
-    u->x0 = x0;
-    u->x1 = DT_MIN(u->t->out_w, x0 + u->t->columns);
-    dt_tiles_reads(u->t, u->x0, u->x1, &u->in0, &u->in1);
-}
-
-static void weights_run(dt_weights_unit *u)
-{
-    const dt_tiles *t = u->t;
-    const int first = dt_tiles_strip(t, u->part), end = dt_tiles_strip(t, u->part + 1);
-
-    u->fresh = true;
-    for (int x0 = 0; x0 < t->out_w; x0 += t->columns) {
-        int done = -1;
-        weights_chunk(u, x0);
-        for (u->g0 = first; u->g0 < end; u->g0 += t->band) {
-            const int g1 = DT_MIN(end, u->g0 + t->band);
-            for (int g = u->g0; g < g1; g++) {
-                done = weights_left(u, g, done);
-                weights_right(u, g, g - u->g0);
-            }
-            u->last = g1 == end && u->x1 == t->out_w;
-            weights_band(u, u->g0, g1);
-            u->fresh = false;
-        }
-    }
-}
-
-static dt_weights_unit weights_begin(const dt_tiles *t, const dt_conv_args *a, void *scratch)
-{
-    return (dt_weights_unit){.t = t,
-                          .x = a->x,
-                          .dy = a->dy,
-                          .dw = t->strips == 1 ? a->dw : NULL,
-                          .run = scratch,
-                          .room = (float *)scratch + dt_weights_runs(t) / sizeof(float)};
-}
-
-void dt_tiles_weights(const dt_tiles *t, int unit, const dt_conv_args *a, float *partial,
-                      void *scratch)
-{
-    dt_weights_unit u = weights_begin(t, a, scratch);
-
-    u.lines = (char *)scratch + dt_weights_runs(t) + dt_weights_room(t);
-    u.right = u.lines + (size_t)t->ring * t->line;
-    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
-        at = dt_weights_piece(t, at, t->start[unit + 1], &u);
-        u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
-        weights_run(&u);
-    }
-    dt_tile_fence();
-}
-
-/* ---- Threads that pack for each other -------------------------------------------------------- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static int weights_spans(const dt_tiles *t) /* of a part and chunk of columns */
 {
@@ -215,18 +161,61 @@ int dt_tiles_weights_rounds(const dt_tiles *t)
 }
 
 /* What a round is for a part: its columns, the packed lines, lines [u->g0, *end) of dy. */
-static void weights_at(dt_weights_unit *u, int round, int part, void *team, int *end)
+static void weights_at(dt_weights_unit *u, int round, int part, void *packed, int *end)
 {
     const dt_tiles *t = u->t;
     const int spans = weights_spans(t), last = dt_tiles_strip(t, part + 1);
 
-    weights_chunk(u, round / spans * t->columns);
+    u->x0 = round / spans * t->columns;
+    u->x1 = DT_MIN(t->out_w, u->x0 + t->columns);
+    dt_tiles_reads(t, u->x0, u->x1, &u->in0, &u->in1);
     u->fresh = round == 0;
     u->g0 = DT_MIN(last, dt_tiles_strip(t, part) + round % spans * t->span);
     *end = DT_MIN(last, u->g0 + t->span);
-    u->lines = (char *)team + (size_t)part * dt_weights_span(t, t->out.blocks);
+    u->lines = (char *)packed + (t->team ? (size_t)part * dt_weights_span(t, t->out.blocks) : 0);
     u->right = u->lines + (size_t)t->ring * t->line;
 }
+
+/* The unit's own lines of a round, for itself; `done` as in weights_left. */
+static int weights_pack(const dt_weights_unit *u, int end, int done)
+{
+    for (int g = u->g0; g < end; g++) {
+        done = weights_left(u, g, done);
+        weights_right(u, g, g - u->g0);
+    }
+    return done;
+}
+
+void dt_tiles_weights(const dt_tiles *t, int round, int unit, const dt_conv_args *a, float *partial,
+                      void *team, void *scratch)
+{
+    const int rounds = dt_tiles_weights_rounds(t), stop = t->team ? round + 1 : rounds;
+    char *own = (char *)scratch + dt_weights_runs(t) + dt_weights_room(t);
+    dt_weights_unit u = {.t = t,
+                         .x = a->x,
+                         .dy = a->dy,
+                         .dw = t->strips == 1 ? a->dw : NULL,
+                         .run = scratch,
+                         .room = (float *)scratch + dt_weights_runs(t) / sizeof(float)};
+
+    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
+        at = dt_weights_piece(t, at, t->start[unit + 1], &u);
+        u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
+        for (int r = round, end, done = -1; r < stop; r++) {
+            weights_at(&u, r, u.part, t->team ? team : own, &end);
+            if (!t->team) /* another chunk of columns is packed anew */
+                done = weights_pack(&u, end, u.g0 == dt_tiles_strip(t, u.part) ? -1 : done);
+            for (int g = u.g0; g < end; g += t->band) {
+                u.last = r == rounds - 1 && g + t->band >= end;
+                weights_band(&u, g, DT_MIN(end, g + t->band));
+                u.fresh = false;
+            }
+        }
+    }
+    dt_tile_fence();
+}
+
+/* ---- Threads that pack for each other -------------------------------------------------------- */
 
 /* Of each part: a line of dy and one of its blocks; an input block (all, if pixels are merged)
  * in the lines of x that the round reads first. */
@@ -265,23 +254,4 @@ void dt_tiles_weights_cell(const dt_tiles *t, int round, int cell, const dt_conv
                               weights_line(&u, line) +
                                   (size_t)(u.in_b0 * t->in_columns) * t->block);
     }
-}
-
-void dt_tiles_weights_round(const dt_tiles *t, int round, int unit, const dt_conv_args *a,
-                            float *partial, void *team, void *scratch)
-{
-    dt_weights_unit u = weights_begin(t, a, scratch);
-    int end;
-
-    for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {
-        at = dt_weights_piece(t, at, t->start[unit + 1], &u);
-        u.sums = t->once ? u.room : partial + (size_t)u.part * dt_tiles_part(t);
-        weights_at(&u, round, u.part, team, &end);
-        for (int g = u.g0; g < end; g += t->band) {
-            u.last = round == dt_tiles_weights_rounds(t) - 1 && g + t->band >= end;
-            weights_band(&u, g, DT_MIN(end, g + t->band));
-            u.fresh = false;
-        }
-    }
-    dt_tile_fence();
 }

@@ -7,7 +7,6 @@
 enum {
     BAND_PIXELS = 32,
     LARGE_PIXELS = 64,
-    RING_BYTES = 768 * 1024,
     PART4_BYTES = 1200 * 1024,     /* four parts up to this size of dw, */
     PART2_BYTES = 3 * 1024 * 1024, /* two up to this: adding them is for something */
     PANEL_BLOCKS = 16,
@@ -164,7 +163,7 @@ void dt_tiles_weights_cut(dt_tiles *t)
     t->strips = lines >= parts ? parts : lines >= 2 ? 2 : 1;
     t->band = DT_MIN(lines, dt_tiles_up(bytes >= 1 << 20 ? LARGE_PIXELS : BAND_PIXELS, t->out_w));
     t->span = t->band;
-    dt_tiles_cut_columns(t, t->out_w, RING_BYTES);
+    dt_tiles_cut_columns(t, t->out_w);
     t->units = 1;
     weights_share(t);
     t->alone = dt_tiles_weights_unit(t, 0);
