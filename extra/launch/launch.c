@@ -11,53 +11,48 @@ extern char **environ;
 
 /* ---- The command line, whose options stand between dtrain's own ------------------------------ */
 
+/* clang-format off */
+enum { HOSTS, HOSTFILE, RANK_TABLE, PER_HOST, NP, INTERFACE, AGENT, NODES, NODE, MASTER, TOKEN,
+       PROGRAM, DRY_RUN, HELP, ROWS };
+enum { MOST_RANKS = DT_MOST_HOSTS * DT_MOST_SLOTS };
+static const struct {
+    const char *name, *metavar, *help; /* metavar "": it has no value */
+    int64_t least, most;               /* of a number; most 0: it is a text */
+    const char *variable;              /* where it is not given; NULL: there is none */
+} row[ROWS] = {
+    [HOSTS] = {"hosts", "LIST", "hosts and their ranks: a:8,b:8", 0, 0, NULL},
+    [HOSTFILE] = {"hostfile", "FILE", "mpirun's file of hosts: lines a slots=8", 0, 0, NULL},
+    [RANK_TABLE] = {"rank-table", "FILE", "the same as the Ascend tutorial's rank table", 0, 0, NULL},
+    [PER_HOST] = {"nproc-per-node", "N",
+                  "ranks of a host that is given without a number, and of this one where "
+                  "none is given (default: 1, and this one's cores)",
+                  1, MOST_RANKS, "NPROC_PER_NODE"},
+    [NP] = {"np", "N", "ranks in all (default: those of all hosts)", 1, MOST_RANKS, NULL},
+    [INTERFACE] = {"interface", "NAME|NET/BITS",
+                   "the network between the hosts: eth0, or 10.0.0.0/24", 0, 0, NULL},
+    [AGENT] = {"agent", "PROGRAM", "what starts Open MPI's daemon on another host (default: ssh)",
+               0, 0, NULL},
+    [NODES] = {"nnodes", "N", "the same command is started on each of N hosts (or NNODES); with",
+               0, DT_MOST_HOSTS, "NNODES"},
+    [NODE] = {"node-rank", "K", "which of them this is, from 0 (or NODE_RANK)",
+              0, DT_MOST_HOSTS, "NODE_RANK"},
+    [MASTER] = {"master", "HOST:PORT",
+                "where host 0 waits for the others (or MASTER_ADDR, MASTER_PORT)", 0, 0, NULL},
+    [TOKEN] = {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)", 0, 0, NULL},
+    [PROGRAM] = {"program", "FILE",
+                 "what a rank is, in place of dtrain: a script that ends by becoming it", 0, 0, NULL},
+    [DRY_RUN] = {"dry-run", "", "print what would be started", 0, 0, NULL},
+    [HELP] = {"help", "", "print this", 0, 0, NULL},
+};
+/* clang-format on */
+
 typedef struct launch_words {
     const dt_launcher *by;
-    /* NULL: not given */
-    const char *hosts, *hostfile, *rank_table, *interface, *agent, *master, *token, *program;
-    /* -1: not given */
-    int64_t np, per_host, nodes, node;
-    bool dry_run, help;
-    char **rest; /* dtrain's own, [rests] up to NULL; rest[-1] is there */
+    const char *text[ROWS]; /* NULL: not given */
+    int64_t number[ROWS];   /* the same; -1 */
+    char **rest;            /* dtrain's own, [rests] up to NULL; rest[-1] is there */
     int rests;
 } launch_words;
-
-enum { MOST_RANKS = DT_MOST_HOSTS * DT_MOST_SLOTS };
-
-static const struct {
-    const char *name, *metavar, *help;
-    size_t offset;
-    int64_t least, most;  /* of a number; most 0: it is a text; -1: it has no value */
-    const char *variable; /* where it is not given; NULL: there is none */
-} row[] = {
-#define FLAG(member) offsetof(launch_words, member), 0, -1, NULL
-#define TEXT(member) offsetof(launch_words, member), 0, 0, NULL
-#define NUMBER(member, least, most, variable) offsetof(launch_words, member), least, most, variable
-    {"hosts", "LIST", "hosts and their ranks: a:8,b:8", TEXT(hosts)},
-    {"hostfile", "FILE", "mpirun's file of hosts: lines a slots=8", TEXT(hostfile)},
-    {"rank-table", "FILE", "the same as the Ascend tutorial's rank table", TEXT(rank_table)},
-    {"nproc-per-node", "N",
-     "ranks of a host that is given without a number, and of this one where "
-     "none is given (default: 1, and this one's cores)",
-     NUMBER(per_host, 1, MOST_RANKS, "NPROC_PER_NODE")},
-    {"np", "N", "ranks in all (default: those of all hosts)", NUMBER(np, 1, MOST_RANKS, NULL)},
-    {"interface", "NAME|NET/BITS", "the network between the hosts: eth0, or 10.0.0.0/24",
-     TEXT(interface)},
-    {"agent", "PROGRAM", "what starts Open MPI's daemon on another host (default: ssh)",
-     TEXT(agent)},
-    {"nnodes", "N", "the same command is started on each of N hosts (or NNODES); with",
-     NUMBER(nodes, 0, DT_MOST_HOSTS, "NNODES")},
-    {"node-rank", "K", "which of them this is, from 0 (or NODE_RANK)",
-     NUMBER(node, 0, DT_MOST_HOSTS, "NODE_RANK")},
-    {"master", "HOST:PORT", "where host 0 waits for the others (or MASTER_ADDR, MASTER_PORT)",
-     TEXT(master)},
-    {"token-file", "FILE", "a secret that all of them hold (or DTRAIN_TOKEN)", TEXT(token)},
-    {"program", "FILE", "what a rank is, in place of dtrain: a script that ends by becoming it",
-     TEXT(program)},
-    {"dry-run", "", "print what would be started", FLAG(dry_run)},
-    {"help", "", "print this", FLAG(help)},
-};
-enum { ROWS = DT_COUNT_OF(row) };
 
 static void print_help(void)
 {
@@ -87,35 +82,33 @@ static int find_row(const char *name, size_t length)
 
 static dt_status set(launch_words *w, int i, const char *value)
 {
-    void *member = (char *)w + row[i].offset;
     const char *end = NULL;
-    int64_t n = -1;
+    int64_t *n = &w->number[i];
 
     if (!value || !value[0])
         return dt_fail(DT_USAGE, "--%s needs a value: %s", row[i].name, row[i].metavar);
-    if (row[i].most == 0)
-        *(const char **)member = value;
-    else if (!dt_whole_parse(value, &end, &n) || *end || n < row[i].least || n > row[i].most)
+    if (row[i].most > 0 &&
+        (!dt_whole_parse(value, &end, n) || *end || *n < row[i].least || *n > row[i].most))
         return dt_fail(DT_USAGE, "--%s: '%.40s' is not a number from %lld to %lld", row[i].name,
                        value, (long long)row[i].least, (long long)row[i].most);
-    else
-        *(int64_t *)member = n;
+    w->text[i] = value;
     return DT_OK;
 }
 
 /* argv up to its NULL, whose words that are dtrain's own move together. */
 static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
 {
-    *w = (launch_words){.by = by, .np = -1, .per_host = -1, .nodes = -1, .node = -1, .rest = word};
+    *w = (launch_words){.by = by, .rest = word};
+    for (int i = 0; i < ROWS; i++)
+        w->number[i] = -1;
     for (; *word && strcmp(*word, "--") != 0; word++) {
-        const char *name = *word + 2;
         const size_t length = strcspn(*word, "=");
-        const int i = strncmp(*word, "--", 2) == 0 ? find_row(name, length - 2) : -1;
+        const int i = strncmp(*word, "--", 2) == 0 ? find_row(*word + 2, length - 2) : -1;
         const bool own = (*word)[length] != '\0'; /* value: --name=value */
         if (i < 0) {
             w->rest[w->rests++] = *word;
-        } else if (row[i].most < 0) {
-            *(bool *)((char *)w + row[i].offset) = true;
+        } else if (!row[i].metavar[0]) {
+            w->text[i] = *word;
         } else {
             DT_TRY(set(w, i, own ? *word + length + 1 : word[1]));
             word += !own;
@@ -168,18 +161,18 @@ static dt_status read_hostfile(const char *path, bool adds, dt_hosts *h)
 /* *h stays empty where mpirun reads them from its own file, or starts all ranks here. */
 static dt_status find_hosts(const launch_words *w, dt_hosts *h)
 {
-    if (!!w->hosts + !!w->hostfile + !!w->rank_table > 1)
+    if (!!w->text[HOSTS] + !!w->text[HOSTFILE] + !!w->text[RANK_TABLE] > 1)
         return dt_fail(DT_USAGE, "--hosts, --hostfile and --rank-table: one of them, not several");
-    if (w->hosts)
-        return dt_hosts_parse(h, w->hosts, (int)DT_MAX(w->per_host, 1));
-    if (w->rank_table)
-        return dt_ranktable_read(h, w->rank_table);
-    if (!w->hostfile)
+    if (w->text[HOSTS])
+        return dt_hosts_parse(h, w->text[HOSTS], (int)DT_MAX(w->number[PER_HOST], 1));
+    if (w->text[RANK_TABLE])
+        return dt_ranktable_read(h, w->text[RANK_TABLE]);
+    if (!w->text[HOSTFILE])
         return DT_OK;
-    if (w->per_host > 0)
+    if (w->number[PER_HOST] > 0)
         return dt_fail(DT_USAGE, "--nproc-per-node is not for --hostfile: write 'NAME slots=N' "
                                  "into the file");
-    return read_hostfile(w->hostfile, !w->by->file, h);
+    return read_hostfile(w->text[HOSTFILE], !w->by->file, h);
 }
 
 static int cores_here(void)
@@ -219,11 +212,11 @@ static bool put(char **line, size_t *bytes, const char *option, const char *valu
 /* How many ranks; 0: mpirun counts those of its file. */
 static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
 {
-    return w->np > 0         ? w->np
-           : h->count > 0    ? h->ranks
-           : w->hostfile     ? 0
-           : w->per_host > 0 ? w->per_host
-                             : cores_here();
+    return w->number[NP] > 0         ? w->number[NP]
+           : h->count > 0            ? h->ranks
+           : w->text[HOSTFILE]       ? 0
+           : w->number[PER_HOST] > 0 ? w->number[PER_HOST]
+                                     : cores_here();
 }
 
 /* After mpirun's words are made; what the user has set stays. It hands the environment on to this
@@ -232,7 +225,7 @@ static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
 static void set_variables(const launch_words *w, const dt_hosts *h, bool met)
 {
     char own_agent[64], ranks[24];
-    const char *const given[DT_WHENS] = {"", w->interface, met ? own_agent : w->agent,
+    const char *const given[DT_WHENS] = {"", w->text[INTERFACE], met ? own_agent : w->text[AGENT],
                                          met ? "" : NULL};
 
     snprintf(own_agent, sizeof own_agent, "/proc/%ld/exe launch --as-agent", (long)getpid());
@@ -240,7 +233,7 @@ static void set_variables(const launch_words *w, const dt_hosts *h, bool met)
         const char *value = v->value ? v->value : given[v->when];
         if (!given[v->when])
             continue;
-        if (w->dry_run && !getenv(v->name)) {
+        if (w->text[DRY_RUN] && !getenv(v->name)) {
             printf("%s=", v->name);
             print_word(value);
         }
@@ -248,7 +241,7 @@ static void set_variables(const launch_words *w, const dt_hosts *h, bool met)
     }
     snprintf(ranks, sizeof ranks, "%lld", (long long)count_ranks(w, h));
     unsetenv(DT_ASKED_VARIABLE);
-    if (w->np > 0 || h->count > 0 || w->per_host > 0)
+    if (w->number[NP] > 0 || h->count > 0 || w->number[PER_HOST] > 0)
         (void)setenv(DT_ASKED_VARIABLE, ranks, 1);
 }
 
@@ -262,13 +255,13 @@ static dt_status put_line(const launch_words *w, const dt_hosts *h, char **line,
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[DT_MAX(length, 0)] = '\0';
     bool all = put(line, bytes, NULL, "mpirun") && put(line, bytes, w->by->hosts, h->list) &&
-               put(line, bytes, w->by->file, w->by->file ? w->hostfile : NULL) &&
+               put(line, bytes, w->by->file, w->by->file ? w->text[HOSTFILE] : NULL) &&
                put(line, bytes, "-np", ranks ? np : NULL);
     for (char **v = environ; w->by->export && *v; v++)
         if (strncmp(*v, "DTRAIN_", 7) == 0 || strncmp(*v, "OMP_NUM_THREADS=", 16) == 0 ||
             strncmp(*v, "DT_SPLIT_NODES=", 15) == 0)
             all = all && put(line, bytes, w->by->export, *v);
-    all = all && put(line, bytes, NULL, w->program ? w->program : program);
+    all = all && put(line, bytes, NULL, w->text[PROGRAM] ? w->text[PROGRAM] : program);
     for (int i = 0; i < w->rests; i++)
         all = all && put(line, bytes, NULL, w->rest[i]);
     return all ? DT_OK : dt_fail(DT_NOMEM, "no memory for mpirun's command line");
@@ -292,12 +285,12 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
     DT_GO(st, dt_calloc(&word, argz_count(line, bytes) + 1, sizeof *word, "mpirun's words"), out);
     argz_extract(line, bytes, word);
     set_variables(w, &h, m->own.nodes > 1);
-    for (size_t i = 0; w->dry_run && word[i]; i++)
+    for (size_t i = 0; w->text[DRY_RUN] && word[i]; i++)
         print_word(word[i]);
-    if (w->dry_run)
+    if (w->text[DRY_RUN])
         putchar('\n');
     fflush(stdout);
-    if (!w->dry_run)
+    if (!w->text[DRY_RUN])
         st = dt_first_run(first, word, trains, code);
 out:
     dt_first_close(first);
@@ -312,43 +305,45 @@ out:
 /* *m: where and as what this host meets the others; own.nodes is 1 where this host starts all. */
 static dt_status find_meeting(launch_words *w, dt_meeting *m)
 {
-    const bool listed = w->hosts || w->hostfile || w->rank_table;
-    const bool apart = w->nodes >= 0 || w->node >= 0 || w->master || w->token;
+    const bool listed = w->text[HOSTS] || w->text[HOSTFILE] || w->text[RANK_TABLE];
+    const bool apart =
+        w->number[NODES] >= 0 || w->number[NODE] >= 0 || w->text[MASTER] || w->text[TOKEN];
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
 
     *m = (dt_meeting){.by = w->by, .own.nodes = 1};
     for (int i = 0; i < ROWS && !listed; i++) {
-        const bool counts = row[i].variable && (apart || w->np < 0); /* --np N: here, whatever a */
-        const char *value = counts ? getenv(row[i].variable) : NULL; /* batch system has set */
-        if (value && *(const int64_t *)((const char *)w + row[i].offset) < 0)
+        /* --np N: here, whatever a batch system has set */
+        const bool counts = row[i].variable && !w->text[i] && (apart || !w->text[NP]);
+        const char *value = counts ? getenv(row[i].variable) : NULL;
+        if (value)
             DT_TRY(set(w, i, value));
     }
-    if (apart && (listed || w->nodes < 1))
+    if (apart && (listed || w->number[NODES] < 1))
         return dt_fail(DT_USAGE, "--nnodes N (or NNODES), from 1, --node-rank, --master and "
                                  "--token-file go together, for hosts that are started one by "
                                  "one; with --hosts, --hostfile or --rank-table leave them out");
-    if (w->nodes > 0 && w->node >= w->nodes)
+    if (w->number[NODES] > 0 && w->number[NODE] >= w->number[NODES])
         return dt_fail(DT_USAGE, "--node-rank: '%lld' is not a number from 0 to %lld",
-                       (long long)w->node, (long long)w->nodes - 1);
-    if (w->nodes < 2)
+                       (long long)w->number[NODE], (long long)w->number[NODES] - 1);
+    if (w->number[NODES] < 2)
         return DT_OK;
-    if (w->dry_run)
+    if (w->text[DRY_RUN])
         return dt_fail(DT_USAGE, "--dry-run: what is started depends on who comes; leave out "
                                  "--nnodes and NNODES");
-    if (w->node < 0 || (!w->master && !address))
+    if (w->number[NODE] < 0 || (!w->text[MASTER] && !address))
         return dt_fail(DT_USAGE, "--nnodes needs --node-rank K (or NODE_RANK), which of them this "
                                  "is, from 0, and --master HOST:PORT, where host 0 waits");
     if (!w->by->daemons)
         return dt_fail(DT_UNSUPPORTED, "--nnodes needs Open MPI's daemons, which this MPI has not: "
                                        "give --hosts, or use the batch system's launcher");
-    if (w->master)
-        snprintf(m->master, sizeof m->master, "%s", w->master);
+    if (w->text[MASTER])
+        snprintf(m->master, sizeof m->master, "%s", w->text[MASTER]);
     else
         snprintf(m->master, sizeof m->master, "%s:%s", address, port ? port : "29500");
-    m->own = (dt_hello){.nodes = (int)w->nodes,
-                        .node = (int)w->node,
-                        .slots = w->per_host > 0 ? (int)w->per_host : cores_here()};
-    return dt_token_read(&m->token, w->token);
+    m->own = (dt_hello){.nodes = (int)w->number[NODES],
+                        .node = (int)w->number[NODE],
+                        .slots = w->number[PER_HOST] > 0 ? (int)w->number[PER_HOST] : cores_here()};
+    return dt_token_read(&m->token, w->text[TOKEN]);
 }
 
 dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
@@ -362,11 +357,11 @@ dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
         return DT_OK;
     }
     DT_TRY(read_words(&w, by, argv));
-    if (w.help) {
+    if (w.text[HELP]) {
         print_help();
         return DT_OK;
     }
-    if (!w.program && !w.dry_run)
+    if (!w.text[PROGRAM] && !w.text[DRY_RUN])
         DT_TRY(dt_arguments_check(w.rests + 1, w.rest - 1, &alone));
     DT_TRY(find_meeting(&w, &m));
     if (m.own.nodes < 2 && dt_comm_has_peers())
@@ -374,6 +369,6 @@ dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
                                  "this one would start a run of its own: start one, or give "
                                  "--nnodes");
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
-    DT_TRY(w.dry_run || !by->daemons ? DT_OK : dt_child_room());
+    DT_TRY(w.text[DRY_RUN] || !by->daemons ? DT_OK : dt_child_room());
     return m.own.node == 0 ? lead(&w, &m, code) : dt_join(&m, code);
 }

@@ -229,17 +229,6 @@ int dtd_ddp_hook(dtd_ddp *d, dtd_hook hook, double threshold)
 
 /* ---- A round --------------------------------------------------------------------------- */
 
-/* The next round, and with the last one of a leaf the next leaf. */
-static void ddp_end_round(dtd_ddp *d)
-{
-    for (size_t i = 0; i < d->count; i++)
-        d->gradient[i].ready = false;
-    d->prefix = 0;
-    d->round++;
-    if (d->round % d->o.accumulate == 0)
-        d->leaf = NULL;
-}
-
 /* Gradient i into its place. Buckets are full in the same order on all ranks, whatever the order of
  * gradients, because what is reported only grows. */
 static dt_status ddp_put(dtd_ddp *d, size_t i, bool zeros)
@@ -264,8 +253,12 @@ static dt_status ddp_put(dtd_ddp *d, size_t i, bool zeros)
     const bool all = d->prefix == d->count;
     if (part == d->o.accumulate - 1)
         done = all ? d->floats : d->tensor[d->prefix].first;
-    if (all)
-        ddp_end_round(d);
+    if (all) { /* the next round begins, and after the last one of a leaf the next leaf */
+        for (size_t n = 0; n < d->count; n++)
+            d->gradient[n].ready = false;
+        d->prefix = 0;
+        d->leaf = ++d->round % d->o.accumulate == 0 ? NULL : d->leaf;
+    }
     return dt_exchange_ready(d->x, done); /* also lets messages move */
 }
 
@@ -335,19 +328,6 @@ static dt_status ddp_complete(dtd_ddp *d)
     return dt_exchange_publish(d->x);
 }
 
-static void ddp_read(dtd_ddp *d)
-{
-    const float leaves = (float)d->o.leaves;
-
-    for (size_t i = 0; i < d->count; i++) {
-        const dt_span span = d->tensor[d->count - 1 - i];
-        float *x = d->gradient[i].data;
-        dt_exchange_read(d->x, span, x);
-        for (size_t n = 0; !d->o.sum && n < span.count; n++)
-            x[n] /= leaves;
-    }
-}
-
 int dtd_ddp_wait(dtd_ddp *d)
 {
     dt_status st = DT_OK;
@@ -363,8 +343,13 @@ int dtd_ddp_wait(dtd_ddp *d)
     if (st == DT_MISMATCH)
         return dtd_leave(st);
     DTD_TRY(ddp_complete(d));
-    if (st == DT_OK)
-        ddp_read(d);
+    for (size_t i = 0; st == DT_OK && i < d->count; i++) {
+        const dt_span span = d->tensor[d->count - 1 - i];
+        float *x = d->gradient[i].data;
+        dt_exchange_read(d->x, span, x);
+        for (size_t n = 0; !d->o.sum && n < span.count; n++)
+            x[n] /= (float)d->o.leaves;
+    }
     /* Of the next step nothing is written before all have read. */
     DTD_TRY(dt_exchange_publish(d->x));
     return dtd_leave(st);

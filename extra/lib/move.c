@@ -54,35 +54,29 @@ static dt_status parts_check(const parts *p, const dtd_group *g)
     return p->root == -1 || p->root == g->comm->rank ? dtd_check_data(p->all, total, "all") : DT_OK;
 }
 
-static dt_status parts_move(const parts *p, dtd_group *g)
-{
-    const size_t each = dtd_size_of(p->type), own = p->counts[g->comm->rank] * each;
-    const int rank = g->comm->rank;
-    const bool has_all = p->root == -1 || p->root == rank;
-    char *at = p->all;
-
-    for (int r = 0; r < g->comm->world; r++) {
-        const size_t bytes = p->counts[r] * each;
-        const bool other_has_all = p->root == -1 || p->root == r;
-        if (r == rank && has_all && bytes > 0)
-            memmove(p->outwards ? p->mine : at, p->outwards ? at : p->mine, bytes);
-        if (r != rank && has_all)
-            DT_TRY(dt_post_message(g->post, DTD_LANE_PARTS, p->outwards, at, bytes, r));
-        if (r != rank && other_has_all)
-            DT_TRY(dt_post_message(g->post, DTD_LANE_PARTS, !p->outwards, p->mine, own, r));
-        at += has_all ? bytes : 0;
-    }
-    return dt_post_wait(g->post);
-}
-
 static int parts_run(const parts *p, dtd_group *g)
 {
     const dtd_arg arg[] = {{"the type", 0, dtd_type_name(p->type)}, {"root", p->root, NULL}};
+    const size_t each = dtd_size_of(p->type);
+    char *at = p->all;
 
     DTD_TRY(dtd_enter(p->call, &g));
     DTD_TRY(
         dtd_compare(g, parts_check(p, g), &(dtd_args){.arg = arg, .args = 2, .counts = p->counts}));
-    return dtd_leave(parts_move(p, g));
+    const int rank = g->comm->rank;
+    const bool has_all = p->root == -1 || p->root == rank;
+    for (int r = 0; r < g->comm->world; r++) {
+        const size_t bytes = p->counts[r] * each, own = p->counts[rank] * each;
+        const bool other_has_all = p->root == -1 || p->root == r;
+        if (r == rank && has_all && bytes > 0)
+            memmove(p->outwards ? p->mine : at, p->outwards ? at : p->mine, bytes);
+        if (r != rank && has_all)
+            DTD_TRY(dt_post_message(g->post, DTD_LANE_PARTS, p->outwards, at, bytes, r));
+        if (r != rank && other_has_all)
+            DTD_TRY(dt_post_message(g->post, DTD_LANE_PARTS, !p->outwards, p->mine, own, r));
+        at += has_all ? bytes : 0;
+    }
+    return dtd_leave(dt_post_wait(g->post));
 }
 
 /* The callers' arrays are written only where the call says so. */

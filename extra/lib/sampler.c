@@ -3,21 +3,16 @@
 
 #include <stdlib.h>
 
-/* Before dtd_init a program is alone. */
-static int sampler_size(const dtd_group *g)
-{
-    return DT_MAX(dtd_size(g), 1);
-}
-
 /* floor(rank * total / size), which would overflow. */
 static int64_t sampler_cut(int64_t total, int rank, int size)
 {
     return total / size * rank + total % size * rank / size;
 }
 
+/* Before dtd_init a program is alone. */
 void dtd_shard(int64_t total, const dtd_group *g, int64_t *first, int64_t *count)
 {
-    const int rank = DT_MAX(dtd_rank(g), 0), size = sampler_size(g);
+    const int rank = DT_MAX(dtd_rank(g), 0), size = DT_MAX(dtd_size(g), 1);
 
     *first = sampler_cut(total, rank, size);
     *count = sampler_cut(total, rank + 1, size) - *first;
@@ -47,5 +42,5 @@ int64_t dtd_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t index)
 
 double dtd_scale_lr(double lr, const dtd_group *g)
 {
-    return lr * sampler_size(g);
+    return lr * DT_MAX(dtd_size(g), 1);
 }

@@ -166,15 +166,6 @@ int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 
 /* ---- The end of a round ---------------------------------------------------------------- */
 
-static void round_over(dtd_sum *s)
-{
-    for (int i = 0; i < s->leaves; i++) {
-        if (s->leaf[i].value)
-            s->spare[s->spares++] = s->leaf[i].value;
-        s->leaf[i] = (struct leaf){NULL, 0, false};
-    }
-}
-
 /* held[*operands] = who has what; all ranks find the same fault. */
 static dt_status tell(dtd_sum *s, int *operands)
 {
@@ -243,6 +234,10 @@ int dtd_sum_finish(dtd_sum *s, void *const *sum)
             DT_GO(st, sum_run(s, t, operands, sum), out);
 
 out:
-    round_over(s);
+    for (int i = 0; i < s->leaves; i++) { /* the next round begins */
+        if (s->leaf[i].value)
+            s->spare[s->spares++] = s->leaf[i].value;
+        s->leaf[i] = (struct leaf){NULL, 0, false};
+    }
     return dtd_leave(st);
 }
