@@ -28,7 +28,7 @@ if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured
     most 31910 src src
     most 4000 src/store src/store
     most 2850 "extra/launch and src/watch" extra/launch src/watch
-    most 31700 tests tests
+    most 30400 tests tests
 fi
 total=$(cat $(find src -name '*.[ch]') | wc -l)
 for folder in src/*/ src/model/kernels/; do # the kernels are counted by themselves
