@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # N ranks asked for, N got: what is typed, what launchers set and what is inherited, each with the
 # command, its code, and words of its one message. And words of other programs' command lines.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 unset "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!RANK@}" OMP_NUM_THREADS
 unset "${!OMPI_MCA_@}" "${!PRTE_MCA_@}" "${!OMPI_ALLOW_@}" # --np says all that mpirun has to know
@@ -26,7 +25,6 @@ while IFS='|' read -r environment command want words; do
     line=("${line[@]/#DT/$DTRAIN_BIN}")
     rm -rf "$tmp/work"
     mkdir "$tmp/work"
-    touch "$tmp/started"
     bounded env -C "$tmp/work" "${env[@]}" "${line[@]}"
     words=$(sed 's/^ *//; s/ *$//' <<<"$words")
     want=${want// /}
@@ -104,8 +102,7 @@ OMP_NUM_THREADS=2 bounded "$DTRAIN_BIN" "${run[@]}" --threads 1 --out "$tmp/give
 must grep -qE "^machine +1 rank x 1 thread," "$tmp/stdout" "$tmp/stderr"
 
 # another MPI's mpirun comes first in PATH: it starts two processes that know nothing of each other
-mkdir "$tmp/other"
-cat >"$tmp/other/mpirun" <<'END'
+program "$tmp/other/mpirun" <<'END'
 #!/usr/bin/env bash
 [ "$1" = -np ] || exit 1
 count=$2 status=0
@@ -116,7 +113,6 @@ for ((rank = 0; rank < count; rank++)); do
 done
 exit $status
 END
-chmod +x "$tmp/other/mpirun"
 (cd "$tmp/other" && PATH=$tmp/other:$PATH bounded "$DTRAIN_BIN" --np 2 "${tiny[@]}" && echo "$code" >"$tmp/code")
 must test "$(cat "$tmp/code")" = 76
 must grep -q "2 ranks are meant, but this run has 1: .*another MPI library" "$tmp/stderr"
@@ -125,7 +121,6 @@ must test ! -e "$tmp/other/runs"
 # other programs' words: what is here instead
 while IFS='|' read -r line words; do
     read -ra line <<<"$line"
-    touch "$tmp/started"
     bounded "$DTRAIN_BIN" "${line[@]}"
     judge 64 "${line[*]}" "${words# }"
 done <<'END'

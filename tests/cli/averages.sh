@@ -1,19 +1,16 @@
 #!/usr/bin/env bash
 # --ema and --holdout: the bits of a run do not depend on ranks and stops, averages are those of what
 # each step trained, and what is tested is what is saved.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 99; }
 run=("${tiny[@]}" --data synthetic:96 --max-steps 5 --ema 0.75 --holdout 32 --keep-last 9 --save-every 1)
 accepts "${run[@]}" --out "$tmp/one"
 must grep -q '64 training and 32 held-out images' "$tmp/stdout"
 must grep -q '"held_out":true' "$tmp/one/metrics.jsonl"
-launch 3 "${run[@]}" --exchange shared --out "$tmp/three"
-must test "$code" = 0
+accepts_on 3 "${run[@]}" --exchange shared --out "$tmp/three"
 equal "$(hashes "$tmp/one")" "$(hashes "$tmp/three")"
 for steps in 3 5; do # the second goes on from the first's checkpoint
-    launch 2 "${run[@]}" --exchange tree --out "$tmp/cut" --resume auto --max-steps "$steps"
-    must test "$code" = 0
+    accepts_on 2 "${run[@]}" --exchange tree --out "$tmp/cut" --resume auto --max-steps "$steps"
 done
 equal "$(hashes "$tmp/one")" "$(hashes "$tmp/cut")"
 must python3 - "$tmp/one" <<'END'

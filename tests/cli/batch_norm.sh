@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # --bn: what it cannot mean is named with what it can; memory for all shards of a rank at the
 # same time is estimated before it is taken.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 for bn in global group:0 group:2x; do

@@ -1,34 +1,21 @@
 #!/usr/bin/env bash
 # Commands that only look: printed once on every rank count, with the true figures.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
-# once COUNT TEXT ARGS...: stdout holds TEXT on COUNT lines at every number of ranks
-once() {
-    local count=$1 text=$2 np
-    shift 2
-    for np in $ranks; do
-        launch "$np" "$@"
-        cases=$((cases + 1))
-        [ "$code" = 0 ] || complain "np $np: $*: want success"
-        [ "$(grep -cF -- "$text" "$tmp/stdout")" = "$count" ] ||
-            complain "np $np: $*: want $count lines with '$text'"
-    done
-}
-once 1 "Usage: dtrain" --help
-once 1 "dtrain 0." --version
-once 1 "(git $(sed -nE 's/.*DTRAIN_COMMIT "(.*)"/\1/p' "$DTRAIN_BUILD_DIR/generated/commit.h"))" version
-once 1 "Open MPI" version
-once 1 "epochs: 10" --print-config
-once 1 "cores_allowed" env
+prints 1 "Usage: dtrain" --help
+prints 1 "dtrain 0." --version
+prints 1 "(git $(sed -nE 's/.*DTRAIN_COMMIT "(.*)"/\1/p' "$DTRAIN_BUILD_DIR/generated/commit.h"))" version
+prints 1 "Open MPI" version
+prints 1 "epochs: 10" --print-config
+prints 1 "cores_allowed" env
 
 # sizes as published for these networks
-once 1 "Total params: 23,528,522" summary --image-size 64 --batch 2
-once 1 "Total params: 23,528,522" summary --variant torchvision --image-size 64 --batch 2
-once 1 "Total params: 23,520,842" summary --variant torchvision --stem cifar --batch 2
-once 1 "Total params: 9,231,114" summary --net vgg11 --batch 2
-once 1 "Total mult-adds (G): 0.15" summary --net vgg11 --batch 1
-once 1 "master weights" plan --net vgg11 --batch 2
+prints 1 "Total params: 23,528,522" summary --image-size 64 --batch 2
+prints 1 "Total params: 23,528,522" summary --variant torchvision --image-size 64 --batch 2
+prints 1 "Total params: 23,520,842" summary --variant torchvision --stem cifar --batch 2
+prints 1 "Total params: 9,231,114" summary --net vgg11 --batch 2
+prints 1 "Total mult-adds (G): 0.15" summary --net vgg11 --batch 1
+prints 1 "master weights" plan --net vgg11 --batch 2
 accepts env
 must grep -qE '^cores_allowed +[1-9]' "$tmp/stdout"
 

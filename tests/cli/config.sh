@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Configuration files: a mistake is named once with file, line and column.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 yaml=$tmp/a.yaml
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # scripts/tutorial/cs744: all parts of the assignment, its tables from their records, pictures, pages.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 export DTRAIN_BIN OMPI_MCA_odls_base_sigkill_timeout=0
 small=(--width-divisor 16 --precision fp32 --threads 1 --global-batch 32)

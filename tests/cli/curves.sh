@@ -3,7 +3,6 @@
 # each epoch, with the losses and accuracies that were recorded once, to the last digit, on one rank and on
 # three. On synthetic images always; on CIFAR-10 where it is: in DTRAIN_CIFAR10 or ./cifar-10-batches-bin
 # of the source (scripts/get-cifar10).   usage: curves.sh [record], which writes the recorded files anew
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 recorded=$DTRAIN_SOURCE/tests/golden/curves
 
@@ -21,8 +20,7 @@ holds() {
     for np in 1 3; do
         [ -z "${ASAN_OPTIONS:-}" ] || [ $np = 3 ] || continue # it takes them long
         rm -rf "$tmp/run"
-        launch $np "$@" --precision fp32 --shards 4 --threads 1 --epochs 3 --save-every 0 --out "$tmp/run"
-        must test "$code" = 0
+        accepts_on $np "$@" --precision fp32 --shards 4 --threads 1 --epochs 3 --save-every 0 --out "$tmp/run"
         curve "$tmp/run" >"$tmp/curve"
         must test "$(wc -l <"$tmp/curve")" -ge 6
         [ "${record:-}" != record ] || cp "$tmp/curve" "$recorded/$name"

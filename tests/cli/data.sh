@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Data that are not what they should be: one message, which names the file, before any training.
 # All that can be wrong: tests/unit/data_source_cifar10.c, data_source_images.c, data_picture.c.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 record=3073
 png=$tmp/red.png

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # scripts/dtrain-run: its rules, tried on a program that fails as it is told: what it starts again, how
 # often, how late and with how many ranks; and real runs, which it brings to the undisturbed end.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 supervisor=$DTRAIN_SOURCE/scripts/dtrain-run
 said() { must grep -qF -- "$1" "$tmp/stderr"; }
@@ -9,7 +8,7 @@ said() { must grep -qF -- "$1" "$tmp/stderr"; }
 # ---- Rules -------------------------------------------------------------------------------
 
 # Instead of mpirun, which takes half a second: -np N PROGRAM ARGS...
-cat >"$tmp/launcher" <<'END'
+program "$tmp/launcher" <<'END'
 #!/usr/bin/env bash
 ranks=$2
 shift 2
@@ -17,7 +16,7 @@ ranks=$ranks exec "$@"
 END
 # A process that logs its launch and ends with the next word of $tmp/plan: an exit code, or
 # -SIGNAL by which it dies; "+" before it: after a new checkpoint.
-cat >"$tmp/program" <<'END'
+program "$tmp/program" <<'END'
 #!/usr/bin/env bash
 dir=$(dirname "$0")
 [ "$1" != config ] || exec "$DTRAIN_BIN" "$@"
@@ -41,7 +40,6 @@ esac
 for i in $(seq 3000); do sleep 0.1; done
 exit 1
 END
-chmod +x "$tmp/launcher" "$tmp/program"
 
 # supervise ARGS...: in the background; $job
 supervise() {
@@ -62,8 +60,7 @@ plan() {
 # want CODE LAUNCHES LABEL: so it ends
 want() {
     local got
-    wait "$job"
-    code=$?
+    job_end
     got=$(cat "$tmp/launches" 2>/dev/null | wc -l)
     cases=$((cases + 1))
     [ "$code" = "$1" ] && [ "$got" = "$2" ] ||
@@ -164,14 +161,16 @@ want 64 0 "--ranks without a value"
 "$supervisor" --help >"$tmp/help" && must grep -qF "usage: $supervisor" "$tmp/help"
 
 # The job script for Slurm: USR1 becomes a checkpoint, 75 a place in the queue.
-mkdir -p "$tmp/site/scripts" "$tmp/site/bin"
-# shellcheck disable=SC2016
-printf '#!/usr/bin/env bash\n%s\n' 'echo "$*" >>"$SITE/queue"' >"$tmp/site/bin/scontrol"
-# shellcheck disable=SC2016
-printf '#!/usr/bin/env bash\n%s\n' 'echo "$*" >supervisor' \
-    'trap "exit 75" USR1; [ ! -e wait ] || for i in $(seq 100); do sleep 0.1; done' \
-    'exit "$(cat code)"' >"$tmp/site/scripts/dtrain-run"
-chmod +x "$tmp/site/bin/scontrol" "$tmp/site/scripts/dtrain-run"
+program "$tmp/site/bin/scontrol" <<'END'
+#!/usr/bin/env bash
+echo "$*" >>"$SITE/queue"
+END
+program "$tmp/site/scripts/dtrain-run" <<'END'
+#!/usr/bin/env bash
+echo "$*" >supervisor
+trap "exit 75" USR1; [ ! -e wait ] || for i in $(seq 100); do sleep 0.1; done
+exit "$(cat code)"
+END
 # slurm CODE RESULT [SIGNAL]: the job script over a supervisor that ends with CODE
 slurm() {
     rm -f "$tmp/site/queue" "$tmp/site/wait" "$tmp/site/supervisor"
@@ -188,9 +187,7 @@ slurm() {
         sleep 0.2
         kill "-$3" "$(child "$job")"
     fi
-    wait "$job"
-    code=$?
-    must test "$code" = "$2"
+    job_ends "$2"
     must test "$(cat "$tmp/site/queue" 2>/dev/null)" = "$([ "$2" != 75 ] || echo requeue 4711)"
 }
 slurm 0 75 USR1
@@ -219,9 +216,7 @@ begin() {
 }
 # ends CODE: and a run that is complete is the undisturbed one
 ends() {
-    wait "$job"
-    code=$?
-    must test "$code" = "$1"
+    job_ends "$1"
     [ "$1" = 0 ] || return 0
     must cmp "$tmp/calm/model.safetensors" "$tmp/run/model.safetensors"
     equal "$(timeless "$tmp/calm")" "$(timeless "$tmp/run")"

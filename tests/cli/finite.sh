@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A run that diverges ends with 79 on all ranks: nothing that is not finite is saved, what
 # was saved before stays and is named; and such files are refused wherever they are read.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 wild=("${tiny[@]}" --data synthetic:512 --max-steps 60 --epochs 100 --lr 1e3 --weight-decay 10
       --momentum 0)
@@ -11,8 +10,7 @@ wild=("${tiny[@]}" --data synthetic:512 --max-steps 60 --epochs 100 --lr 1e3 --w
 for np in $ranks; do
     run=$tmp/wild$np
     launch "$np" "${wild[@]}" --save-every 1 --keep-last 1 --out "$run"
-    cases=$((cases + 1))
-    [ "$code" = 79 ] || complain "np $np: want exit code 79"
+    exits 79 "np $np"
     step=$(sed -nE 's/^dtrain: .*after step ([0-9]+) the .* is (inf|-?nan); nothing of it is saved.*/\1/p' \
         "$tmp/stderr")
     [[ $step =~ ^[0-9]+$ ]] || complain "np $np: no step is named, or not once"
@@ -30,7 +28,6 @@ diverges() {
     shift
     for np in $ranks; do
         rm -rf "$tmp/diverges"
-        touch "$tmp/started"
         launch "$np" "$@" --out "$tmp/diverges"
         judge 79 "np $np: $*" "$text" "lower --lr"
         must grep -qF "no checkpoint was saved" "$tmp/stderr"
@@ -51,8 +48,7 @@ for lr in 30 1e3; do
     for keep in 1 2; do
         run=$tmp/lost-$lr-$keep
         lost=("${tiny[@]}" --image-size 32 --max-steps -1 --epochs 10 --save-every 1 --keep-last "$keep")
-        launch 1 "${lost[@]}" --lr "$lr" --out "$run"
-        must test "$code" = 79
+        gives 79 "$DTRAIN_BIN" "${lost[@]}" --lr "$lr" --out "$run"
         must grep -qF "the test loss is" "$tmp/stderr"
         good=$(sed -nE 's/^dtrain: .* --resume ([^ ]+) --out NEW --resume-force, .*/\1/p' "$tmp/stderr")
         must test "$(dirname "$good")" = "$run/checkpoints"
@@ -66,13 +62,11 @@ DTRAIN_BIN=$DTRAIN_BUILD_DIR/dtrain_flip FLIP="weight 0 300 features.0.weight 30
     start 1 "${tiny[@]}" --max-steps 400 --epochs 1000 --save-every 4 --check-every 0 --out "$tmp/goes"
 must soon has_checkpoint "$tmp/goes"
 mv "$tmp/goes" "$tmp/gone"
-job_end
-must test "$code" = 79
+job_ends 79
 must grep -q -- "checkpoints/step-0000000[0-9]* --out NEW" "$tmp/stderr"
 # none before it is left: nothing is named
 rm -r "$good"
-launch 1 "${lost[@]}" --lr "$lr" --out "$run" --resume auto --resume-force
-must test "$code" = 79
+gives 79 "$DTRAIN_BIN" "${lost[@]}" --lr "$lr" --out "$run" --resume auto --resume-force
 must grep -qF "dtrain: no checkpoint was saved before the last finite loss" "$tmp/stderr"
 run=$run/checkpoints
 refuses 79 "the loss of the test images is not finite" -- eval --data synthetic:64 \

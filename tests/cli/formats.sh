@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Files for other programs. ONNX: the graph, run by the operators' definitions in plain Python, has
 # eval's loss. MindSpore's .ckpt: there and back, and what its optimiser keeps is passed over.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 export PYTHONPATH=$DTRAIN_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 

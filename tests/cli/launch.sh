@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # dtrain launch and dtrain ranktable: what mpirun is told, which hosts and rank tables are taken, and
 # that a run which they start is the run that mpirun starts.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 ranks=1 # they need none
@@ -11,8 +10,7 @@ unset "${!OMPI_MCA_oob_tcp_keepalive_@}" # what scripts/setup.sh says already is
 shows() {
     local texts=()
     take_words texts "$@" && shift "$taken"
-    launch 1 launch --dry-run "$@"
-    must test "$code" = 0
+    accepts_on 1 launch --dry-run "$@"
     for text in "${texts[@]}"; do
         must grep -qF -- "$text" "$tmp/stdout"
     done
@@ -45,9 +43,7 @@ must grep -q -- "--rank-table FILE" "$tmp/stdout"
 echo "a token of twenty letters" >"$tmp/token"
 chmod 600 "$tmp/token"
 # the token is not passed on, whether it is used or not; what launch starts here is not mpirun
-mkdir "$tmp/path"
-printf '#!/bin/sh\nenv\necho "$@"\n' >"$tmp/path/mpirun"
-chmod +x "$tmp/path/mpirun"
+printf '#!/bin/sh\nenv\necho "$@"\n' | program "$tmp/path/mpirun"
 export DTRAIN_TOKEN="never told to anybody"
 for words in "--np 2" "--hosts a,b" "--hostfile $tmp/hosts" "--nnodes 1"; do
     for dry in "" --dry-run; do
@@ -68,13 +64,11 @@ refuses 64 "one of them" -- launch --dry-run --hosts a --hostfile "$tmp/hosts"
 refuses 64 "--dry-run" -- launch --dry-run --nnodes 2 --node-rank 0 --master a:1 --token-file "$tmp/token"
 refuses 64 "--node-rank" -- launch --nnodes 2 --node-rank 2 --master a:1
 refuses 64 "--master" -- launch --nnodes 2 --node-rank 1
+# shellcheck disable=SC2086
 for word in "--nnodes 2" "--node-rank 0" "--master a:1" "--token-file $tmp/token"; do
-    # shellcheck disable=SC2086
     refuses 64 "${word% *}" "leave them out" -- launch $word --hosts a,b
-    # shellcheck disable=SC2086
     refuses 64 "--nnodes N (or NNODES)" -- launch $word --nnodes 0 "${tiny[@]}" --out "$tmp/never"
     [ "$word" = "--nnodes 2" ] && continue
-    # shellcheck disable=SC2086
     refuses 64 "${word% *}" "--nnodes N (or NNODES)" -- launch $word "${tiny[@]}" --out "$tmp/never"
 done
 refuses 64 "--node-rank K (or NODE_RANK)" -- launch --nnodes 2 --master a:1 --token-file "$tmp/token"
@@ -106,10 +100,9 @@ done
 head -c 5000000 /dev/zero | tr '\0' '\n' >"$tmp/bad"
 refuses 78 "at most" -- ranktable "$tmp/bad"
 mkfifo "$tmp/fifo"
+# shellcheck disable=SC2086
 for word in "launch --dry-run --hostfile" "launch --dry-run --rank-table" ranktable; do
-    # shellcheck disable=SC2086
     refuses 66 "$tmp/fifo: is a pipe, socket or device" -- $word "$tmp/fifo"
-    # shellcheck disable=SC2086
     refuses 66 "$tmp: is a folder" -- $word "$tmp"
 done
 # files that an editor on Windows saved
@@ -119,24 +112,20 @@ for line in "$(printf 'a slots=2\r')" "$(printf '\357\273\277a slots=2')"; do
 done
 refuses 64 "users belong into ~/.ssh/config" -- launch --dry-run --hosts me@a:8
 refuses 64 "no IPv6" -- launch --dry-run --hosts fe80::1
-touch "$tmp/started"
 bounded env PATH=/nowhere "$DTRAIN_BIN" launch --np 2
 judge 66 "no mpirun" "cannot start mpirun" "openmpi-bin"
 
 # of mpirun's words those that repeat a rank's are left out; where no rank has said anything, they stand
-mkdir "$tmp/blocks"
-cat >"$tmp/blocks/mpirun" <<'END'
+program "$tmp/blocks/mpirun" <<'END'
 #!/bin/sh
 ruler=----------------------------------------------------------------------
 printf '%s' "$SAYS" >&2
 printf '%s\n' $ruler "mpirun detected that a process exited with non-zero status" $ruler >&2
 exit 98
 END
-chmod +x "$tmp/blocks/mpirun"
 while IFS='|' read -r says shown; do
     SAYS=${says:+$says
-} PATH=$tmp/blocks:$PATH launch 1 launch --np 2
-    must test "$code" = 98
+} PATH=$tmp/blocks:$PATH gives 98 "$DTRAIN_BIN" launch --np 2
     must test "$(grep -c "mpirun detected" "$tmp/stderr")" = "$shown"
     [ -z "$says" ] || must grep -qxF -- "$says" "$tmp/stderr"
 done <<'END'
@@ -145,14 +134,11 @@ dtrain: runs/non-zero: a rank's own words|0
 END
 
 # a signal reaches the run though libraries have threads of their own, and its code comes back
-"$DTRAIN_BIN" launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked" >"$tmp/said" 2>&1 </dev/null &
-job=$!
+start 1 launch --np 2 "${tiny[@]}" --max-steps -1 --epochs 100000 --out "$tmp/asked"
 must within has_records "$tmp/asked" step 1
-kill -USR1 $job
-wait $job
-code=$?
-must test $code = 75
-must grep -q "stopped by SIGUSR1 after step" "$tmp/said"
+kill -USR1 "$job"
+job_ends 75
+must grep -q "stopped by SIGUSR1 after step" "$tmp/stderr"
 
 # rank tables
 bash "$DTRAIN_SOURCE/scripts/tutorial/ranktable" a:4,b:4 >"$tmp/good"
@@ -195,18 +181,15 @@ must grep -q "^Usage: dtrain ranktable FILE" "$tmp/stdout"
 refuses 64 "usage" -- ranktable "$tmp/good" more
 
 # mpirun of Open MPI 5.0.7 ends with 0 when it has lost a host: what it says decides
-mkdir "$tmp/lost"
-cat >"$tmp/lost/mpirun" <<'END'
+program "$tmp/lost/mpirun" <<'END'
 #!/bin/sh
 printf '%s' "PRTE has lost communi" >&2
 sleep 0.2
 echo "$SAYS" >&2
 exit "$CODE"
 END
-chmod +x "$tmp/lost/mpirun"
 while IFS='|' read -r ends says want; do
-    CODE=$ends SAYS=$says PATH=$tmp/lost:$PATH launch 1 launch --hosts a,b
-    must test "$code" = "$want"
+    CODE=$ends SAYS=$says PATH=$tmp/lost:$PATH gives "$want" "$DTRAIN_BIN" launch --hosts a,b
     must grep -qF "PRTE has lost communi$says" "$tmp/stderr"
 done <<'END'
 0|cation with a remote daemon.|71

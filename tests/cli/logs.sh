@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # --log-dir: a file for each rank with what it says. The bits stay.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --max-steps -1 --epochs 2)
 stamp='^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z'
 accepts "${run[@]}" --out "$tmp/alone"
 for exchange in auto tree; do
-    launch 3 "${run[@]}" --out "$tmp/$exchange" --exchange "$exchange" --log-dir "$tmp/logs-$exchange"
-    must test "$code" = 0
+    accepts_on 3 "${run[@]}" --out "$tmp/$exchange" --exchange "$exchange" --log-dir "$tmp/logs-$exchange"
     equal "$(hashes "$tmp/alone")" "$(hashes "$tmp/$exchange")"
     for r in 0 1 2; do
         own=$tmp/logs-$exchange/rank-0000$r.log

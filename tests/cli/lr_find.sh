@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # lr-find: the rates are a geometric series, the suggestion is where the smoothed loss falls most,
 # any number of ranks gives the same lines, and nothing is left behind.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 find=(lr-find "${tiny[@]}" --data synthetic:256 --max-steps 60 --json)
 mkdir "$tmp/here" && cd "$tmp/here" || exit 1
 accepts "${find[@]}" --lr-to 20
 cp "$tmp/stdout" "$tmp/found"
-launch 3 "${find[@]}" --lr-to 20
-judge 0 "np 3: lr-find"
+accepts_on 3 "${find[@]}" --lr-to 20
 equal "$(cat "$tmp/found")" "$(cat "$tmp/stdout")"
 must python3 - "$tmp/found" <<'END'
 import json, math, sys

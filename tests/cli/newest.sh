@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A run folder means its newest valid state: the model of a finished run, or a checkpoint
 # beyond it, as a run leaves them that was resumed and killed.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 run=$tmp/run
 data=(--data synthetic:64 --threads 1 --precision fp32)

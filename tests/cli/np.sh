@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # dtrain --np N: it starts its ranks by itself, stops them with a checkpoint at INT, TERM and HUP, at any
 # moment, at once at a second one, and stands still with them at Ctrl-Z.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 unset "${!OMPI_MCA_@}" "${!PRTE_MCA_@}" "${!OMPI_ALLOW_@}" # it says all that mpirun has to know
@@ -10,9 +9,9 @@ set -m # else a background process of a script ignores INT
 steps=120 # they last until a signal comes
 [ -z "${ASAN_OPTIONS:-}" ] || steps=20
 run=("${tiny[@]}" --epochs 1000 --max-steps $steps --save-every 0)
-begin() { # FOLDER ARGS...: on two ranks; $job
-    "$DTRAIN_BIN" --np 2 "${run[@]}" "${@:2}" --out "$1" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
-    job=$!
+begin() { # FOLDER ARGS...: on two ranks, anew; $job
+    rm -rf "$1"
+    start 1 --np 2 "${run[@]}" "${@:2}" --out "$1"
 }
 find_pids() { # pids[]: of both ranks
     pids=($(ranks_of "$(pgrep -P "$job" "$launcher" || echo 0)"))
@@ -39,7 +38,6 @@ must test "$(wc -l <"$tmp/stderr")" = 1
 
 # stopped SIGNAL MOMENT: a command that succeeds once the moment has come
 stopped() {
-    rm -rf "$tmp/run"
     begin "$tmp/run"
     must soon eval "$2"
     pids=()
@@ -47,8 +45,7 @@ stopped() {
     kill "-$1" "$job"
     must soon grep -q "^dtrain: SIG$1: " "$tmp/stderr"
     [ ${#pids[@]} = 0 ] || hold_all CONT
-    job_end
-    must test "$code" = 75
+    job_ends 75
     must test "$(grep -c "^dtrain: stopped by SIG$1 " "$tmp/stderr")" -ge 1
     must test "$(grep -cE "mpirun|prterun" "$tmp/stderr")" = 0
     accepts --np 2 "${run[@]}" --out "$tmp/run" --resume auto --shards 8
@@ -69,7 +66,6 @@ fi
 
 run=("${tiny[@]}" --epochs 100000 --max-steps -1 --save-every 0) # these do not end by themselves
 # a second one ends it at once: the first is asked of ranks that stand still
-rm -rf "$tmp/run"
 begin "$tmp/run"
 must soon has_records "$tmp/run" step 1
 must find_pids
@@ -80,13 +76,11 @@ kill -HUP "$job" # a closed terminal ends nothing, however often it is said
 sleep 1.2
 kill -HUP "$job"
 kill -INT "$job"
-job_end
-must test "$code" = 130
+job_ends 130
 said "ended by a second signal"
 for pid in "${pids[@]}"; do must within gone "$pid"; done
 
 # Ctrl-Z, and fg
-rm -rf "$tmp/run"
 begin "$tmp/run"
 must soon has_records "$tmp/run" step 1
 kill -TSTP "$job"
@@ -97,17 +91,13 @@ kill -CONT "$job"
 before=$(records "$tmp/run" step)
 must soon has_records "$tmp/run" step $((before + 2))
 kill -INT "$job"
-job_end
-must test "$code" = 75
+job_ends 75
 
 # a third signal kills an mpirun that hears none; Hydra, whose ranks end by nothing less, the second
 signals="1 2 3"
 [ $launched_by = openmpi ] || signals="1 2"
-mkdir "$tmp/deaf"
-printf '#!/bin/sh\ntrap "" TERM USR1\ntouch "%s"\nexec sleep 60\n' "$tmp/deaf/there" >"$tmp/deaf/mpirun"
-chmod +x "$tmp/deaf/mpirun"
-PATH=$tmp/deaf:$PATH "$DTRAIN_BIN" --np 2 "${run[@]}" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
-job=$!
+printf '#!/bin/sh\ntrap "" TERM USR1\ntouch "%s"\nexec sleep 60\n' "$tmp/deaf/there" | program "$tmp/deaf/mpirun"
+PATH=$tmp/deaf:$PATH start 1 --np 2 "${run[@]}"
 must soon test -e "$tmp/deaf/there"
 for _ in $signals; do
     must test -d "/proc/$job"
@@ -115,8 +105,7 @@ for _ in $signals; do
     sleep 1.2
 done
 must within gone "$job"
-job_end
-must test "$code" = 130
+job_ends 130
 
 # mpirun that is told to stop while it starts other hosts' daemons ends with 0, as if a run were complete:
 # it is where a rank says so
@@ -124,12 +113,10 @@ printf '#!/bin/sh\ntrap "exit 0" USR1\ntouch "%s"\n[ -z "$SAYS" ] || trap "echo 
 printf 'while :; do sleep 0.1; done\n' >>"$tmp/deaf/mpirun"
 while IFS='|' read -r signal says want; do
     rm -f "$tmp/deaf/here"
-    SAYS=$says PATH=$tmp/deaf:$PATH "$DTRAIN_BIN" --np 2 "${run[@]}" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
-    job=$!
+    SAYS=$says PATH=$tmp/deaf:$PATH start 1 --np 2 "${run[@]}"
     must soon test -e "$tmp/deaf/here"
     kill "-$signal" "$job"
-    job_end
-    must test "$code" = "$want"
+    job_ends "$want"
     [ "$want" = 0 ] || said "stopped by SIG$signal before the run was set up"
 done <<'END'
 INT||75
@@ -140,11 +127,9 @@ END
 
 # one whose ranks have ended and that does not end
 printf '#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 MPI_LOCALRANKID=0 sleep 2\nwhile :; do sleep 1; done\n' >"$tmp/deaf/mpirun"
-bounded env PATH="$tmp/deaf:$PATH" "$DTRAIN_BIN" --np 2 "${run[@]}"
-must test "$code" = 71
+gives 71 env PATH="$tmp/deaf:$PATH" "$DTRAIN_BIN" --np 2 "${run[@]}"
 said "mpirun has not ended 15 s after its ranks"
 
-touch "$tmp/started"
 # no place, or no room, for Open MPI's own files: said before it starts
 if only_openmpi "files in TMPDIR"; then
     bounded env TMPDIR=/proc/none "$DTRAIN_BIN" --np 2 "${run[@]}"
@@ -170,22 +155,18 @@ fi
 # Ctrl-Z where hosts are waited for
 if only_openmpi "hosts without ssh"; then
     (umask 077 && echo "a token of twenty letters" >"$tmp/token")
-    "$DTRAIN_BIN" launch --nnodes 2 --node-rank 1 --master 192.0.2.1:1 --token-file "$tmp/token" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
-    job=$!
+    start 1 launch --nnodes 2 --node-rank 1 --master 192.0.2.1:1 --token-file "$tmp/token"
     must soon catches "$job" 20
     kill -TSTP "$job"
     must soon state "$job" T
     kill -CONT "$job"
     kill -TERM "$job"
-    job_end
-    must test "$code" = 75
+    job_ends 75
 fi
 
 # a command that saves nothing ends by the signal
-"$DTRAIN_BIN" --np 2 bench --net vgg11 --width-divisor 16 --steps 1000000 >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
-job=$!
+start 1 --np 2 bench --net vgg11 --width-divisor 16 --steps 1000000
 must soon find_pids
 kill -INT "$job"
-job_end
-must test "$code" = 130
+job_ends 130
 finish

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The command line: what is wrong is named once, with the nearest name, on every rank count.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # unit_cli_settings has all forms

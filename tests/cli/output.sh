@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Standard output that cannot be written: a run goes on without it, with one warning; a command
 # whose product it is fails, without words where it was the reader who left.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --max-steps 6 --save-every 0)

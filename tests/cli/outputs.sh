@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What a run writes takes the place of files alone: links, pipes, devices and folders are left as
 # they are. What average and convert write is new. And what killed runs have left goes.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 ranks=1
 accepts "${tiny[@]}" --save-every 1 --out "$tmp/run"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What env says of the machine, and ranks that keep to parts of one that hwloc makes up: the head
 # says so, their threads do, and the bits are those of ranks that do not.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 accepts env --json

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What the system sees of a run: processes that are called dtrain.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 
@@ -36,8 +35,7 @@ must test "$(threads OMP_PROC_BIND=true taskset -c 0)" = 1
 # more threads than cores: --bind-to none helps only those who are bound
 for bound in "" "taskset -c 0"; do
     # shellcheck disable=SC2086
-    bounded $bound "$DTRAIN_BIN" "${tiny[@]}" --threads $(($(nproc --all) + 1)) --max-steps 0 --out "$tmp/threads$bound"
-    must test "$code" = 0
+    gives 0 $bound "$DTRAIN_BIN" "${tiny[@]}" --threads $(($(nproc --all) + 1)) --max-steps 0 --out "$tmp/threads$bound"
     read -r may all remedy <<<"$(sed -nE 's/.*may use ([0-9]+) of ([0-9]+) cores: /\1 \2 /p' "$tmp/stderr")"
     must test "$may" -gt 0
     if [ "$may" -lt "$all" ]; then want="start mpirun with --bind-to none"; else want="lower --threads"; fi

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What only several ranks can get wrong: too many of them, or one that sees something else.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 ranks=3 refuses 78 "3 ranks" "2 shards" "--shards 3" -- "${tiny[@]}" --shards 2 --out "$tmp/run"
@@ -19,13 +18,11 @@ two() {
         shift
     done
     shift
-    touch "$tmp/started"
-    cat >"$tmp/either" <<END
+    program "$tmp/either" <<END
 #!/usr/bin/env bash
 if [ "\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}" = 0 ]; then exec $(printf '%q ' "${first[@]}"); fi
 exec $(printf '%q ' "$@")
 END
-    chmod +x "$tmp/either"
     bounded mpirun -np 2 "$tmp/either"
     judge "$want" "[${first[*]}] against [$*]" "${texts[@]}"
     [ "$want" = 0 ] || must test ! -e "$tmp/run/model.safetensors"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Resuming a run: from its newest valid checkpoint, with its options, on other ranks, in a new folder,
 # for longer; and what is refused, with the differences named.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --epochs 6 --max-steps -1 --save-every 4 --keep-last 3)
@@ -39,13 +38,12 @@ refuses 66 "this is a file" "--init" -- "${tiny[@]}" --resume "$tmp/calm/model.s
 # only rank 0 sees the folder
 mkdir "$tmp/near" "$tmp/far"
 cp -r "$tmp/calm" "$tmp/near/run"
-cat >"$tmp/apart" <<'END'
+program "$tmp/apart" <<'END'
 #!/bin/sh
 if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ]; then cd "$1/near"; else cd "$1/far"; fi || exit 1
 shift
 exec "$DTRAIN_BIN" "$@"
 END
-chmod +x "$tmp/apart"
 bounded mpirun -np 2 "$tmp/apart" "$tmp" --out run --resume auto --threads 1
 judge 0 "ranks that do not see the run"
 like_calm "$tmp/near/run"
@@ -54,9 +52,7 @@ must test -z "$(ls -A "$tmp/far")"
 # the newest is damaged: it is named, and the one before serves, on three ranks
 cp -r "$tmp/calm" "$tmp/torn"
 printf X | dd of="$(newest "$tmp/torn")/momentum.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
-touch "$tmp/started"
-launch 3 --out "$tmp/torn" --resume auto --threads 1
-[ "$code" = 0 ] || complain "a torn checkpoint is skipped"
+accepts_on 3 --out "$tmp/torn" --resume auto --threads 1
 said "$(basename "$(newest "$tmp/calm")")"
 said "resumed from $tmp/torn/checkpoints/step-0000000008"
 like_calm "$tmp/torn"
@@ -152,9 +148,7 @@ if grep -qw avx512_bf16 /proc/cpuinfo; then
 else
     echo "SKIPPED: other instructions: this CPU has no AVX512_BF16"
 fi
-touch "$tmp/started"
-launch 2 "${run[@]}" --exchange buckets --max-steps 4 --out "$tmp/inexact"
-judge 0 "a run with an inexact exchange"
+accepts_on 2 "${run[@]}" --exchange buckets --max-steps 4 --out "$tmp/inexact"
 launch 2 --out "$tmp/inexact" --resume auto --max-steps 6 --threads 1
 judge 0 "an inexact run is resumed" "dtrain: warning: exchange buckets $inexact"
 must test "$(grep -cF "$other_class" "$tmp/stderr")" = 0

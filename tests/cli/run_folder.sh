@@ -2,7 +2,6 @@
 # The run folder as a state machine: what may lie in it x how a run is started in it. A start is refused
 # and changes nothing, or takes the newest valid checkpoint, or begins; and nothing valid is lost. Then
 # what a rule on names cannot say: a folder in use, moved, removed, on a full disk, with links in it.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 said() { must grep -qF -- "$1" "$tmp/stderr"; }
@@ -70,8 +69,7 @@ for options in - options; do
                     resume=$start
                     [[ $start != [12] ]] || resume=$(step "$tmp/run" "$start")
                     launch 1 "${run[@]}" --max-steps 3 --epochs 2 --out "$tmp/run" --resume "$resume"
-                    cases=$((cases + 1))
-                    [ "$code" = "$want" ] || complain "$state, --resume $start: want exit code $want"
+                    exits "$want" "$state, --resume $start"
                     now=$(sums "$tmp/run")
                     if [ "$code" != 0 ]; then
                         equal "$was." "$now."
@@ -129,12 +127,10 @@ busy() {
 busy "$tmp/busy"
 echo mine >"$tmp/busy/lock" # a name like any other
 for resume in never auto "$tmp/busy"; do
-    bounded "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/busy" --resume "$resume"
-    must test "$code" = 73
+    gives 73 "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/busy" --resume "$resume"
 done
 mv "$tmp/busy" "$tmp/moved"
-bounded "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/moved" --resume auto
-must test "$code" = 73
+gives 73 "$DTRAIN_BIN" "${tiny[@]}" --out "$tmp/moved" --resume auto
 said "in use by another run, which 'dtrain status $tmp/moved' shows"
 accepts "${tiny[@]}" --out "$tmp/busy" # the name is free
 job_kill
@@ -146,8 +142,7 @@ must test "$(cat "$tmp/moved/lock")" = mine
 start 1 "${tiny[@]}" --epochs 1000 --max-steps 60 --save-every 4 --out "$tmp/xa"
 must soon has_checkpoint "$tmp/xa"
 mv "$tmp/xa" "$tmp/xb"
-job_end
-must test "$code" = 0
+job_ends 0
 accepts verify "$tmp/xb"
 must test "$(records "$tmp/xb" step)" = 60
 must test ! -e "$tmp/xa"
@@ -157,8 +152,7 @@ for mode in stop continue; do
     start 1 "${tiny[@]}" --epochs 1000 --max-steps 200 --save-every 4 --on-save-error $mode --out "$tmp/removed"
     must soon has_checkpoint "$tmp/removed"
     until rm -rf "$tmp/removed" 2>/dev/null; do :; done
-    job_end
-    must [ "$code" = 73 -o "$code" = 74 ]
+    job_ends "73|74"
     must test ! -e "$tmp/removed"
 done
 
@@ -175,8 +169,7 @@ for name in options.yaml metrics.jsonl model.safetensors .lock lock .options.yam
         # shellcheck disable=SC2086
         ln $link "$tmp/outside" "$tmp/run/$name"
         launch 1 "${run[@]}" --max-steps 3 --epochs 2 --out "$tmp/run" --resume auto
-        cases=$((cases + 1))
-        [[ $code = 0 || $code = 73 ]] || complain "a link ($link) named $name"
+        exits "0|73" "a link ($link) named $name"
         must test "$(cksum <"$tmp/outside")" = "$was"
         rm -f "$tmp/outside"
     done
@@ -193,7 +186,6 @@ must has_checkpoint "$tmp/run" 3
 # first as a limit on the size of files: 37 MB of model, 16 MiB allowed
 (
     ulimit -f 16384
-    touch "$tmp/started"
     launch 1 --data synthetic:64 --net vgg11 --batch 4 --precision fp32 --threads 1 \
         --max-steps 0 --out "$tmp/large"
     judge "71|74" "limit on file size" "$tmp/large" "File too large"
@@ -205,7 +197,6 @@ must test -z "$(find "$tmp/large" -size +1M)"
 mkdir "$tmp/small"
 if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
     for np in $ranks; do
-        touch "$tmp/started"
         launch "$np" "${tiny[@]}" --out "$tmp/small/run$np"
         judge 74 "np $np: full disk" "$tmp/small/run$np"
         must test ! -e "$tmp/small/run$np/model.safetensors"

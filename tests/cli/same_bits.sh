@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # scripts/same-bits: 0 for one hash, 1 for several, with programs that print what is wanted,
 # and with dtrain itself.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 must() { cases=$((cases + 1)); "$@" || { echo "not so: $*"; bad=1; }; }
 # same CODE ARGUMENTS...: what scripts/same-bits leaves with; its words in $tmp/said
@@ -12,7 +11,7 @@ same() {
     [ "$got" = "$want" ] || { cat "$tmp/said"; return 1; }
 }
 # A run that waits to be killed once it has a checkpoint, and that ends with $HASH when resumed.
-cat >"$tmp/run" <<'END'
+program "$tmp/run" <<'END'
 #!/usr/bin/env bash
 while [ $# -gt 0 ]; do
     case $1 in
@@ -32,7 +31,6 @@ fi
 echo "resumed from $out at epoch 1 step 3"
 eval "echo weights hash $HASH"
 END
-chmod +x "$tmp/run"
 own=$DTRAIN_BIN
 export DTRAIN_BIN=$tmp/run
 HASH=0123 must same 0

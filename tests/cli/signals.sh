@@ -2,7 +2,6 @@
 # Signals, each at several moments: a run that is stopped finishes its step, checkpoints, says how to
 # resume with code 75, and resumes to the same bits; SIGHUP checkpoints without stopping; a second
 # SIGINT ends at once.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 unset GOMP_SPINCOUNT # as users start it: it starts itself once more
 
@@ -12,11 +11,6 @@ sizes=(--image-size 64 --width-divisor 8)
 run=("${tiny[@]}" --epochs 1000 --max-steps 6 --save-every 0 "${sizes[@]}" --global-batch 64 --subset 128
     --data synthetic:4000)
 said() { must grep -qE -- "$1" "$tmp/stderr"; }
-ended() { # CODE WHAT
-    job_end
-    cases=$((cases + 1))
-    [[ $code =~ ^($1)$ ]] || complain "$2: want exit code $1"
-}
 
 accepts "${run[@]}" --out "$tmp/calm"
 accepts "${run[@]}" --bn sync --out "$tmp/calm-sync"
@@ -55,7 +49,7 @@ in_step() { # SIGNAL NP WHO ARGS...
     kill "-$signal" "$pid"
     sleep 0.1
     release
-    ended "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
+    job_ends "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
     must test "$(records "$folder" step)" -le $((held + 2))
     must test "$(grep -c "stopped by SIG$signal after step $(records "$folder" step) of 6" "$tmp/stderr")" = 1
     said "start it again with --out $folder --resume auto"
@@ -78,7 +72,7 @@ in_test() { # SIGNAL NP WHO
     kill "-$signal" "$pid"
     sleep 0.1
     release
-    ended "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
+    job_ends "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
     said "stopped by SIG$signal after step 2 of 6"
     must test "$(records "$folder" step) $(records "$folder" epoch)" = "2 0"
     resumes "$folder"
@@ -98,7 +92,7 @@ in_setup() { # SIGNAL NP WHO
     must soon ready "$pid"
     target "$3"
     kill "-$signal" "$pid"
-    ended "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
+    job_ends "$([ "$2" = 1 ] && echo 75 || echo "$asked")" "$what"
     if [ "$3" = launcher ]; then
         must test "$(grep -cx "dtrain: stopped by SIG$signal while the run was set up: nothing has changed; start it again" "$tmp/stderr")" = 1
         must test ! -e "$folder"
@@ -137,14 +131,14 @@ start 1 "${run[@]}" --out "$tmp/hup"
 must soon has_records "$tmp/hup" step 1
 kill -HUP "$job"
 must soon has_checkpoint "$tmp/hup"
-ended 0 "SIGHUP lets the run continue"
+job_ends 0 "SIGHUP lets the run continue"
 equal "$(hashes "$tmp/calm")" "$(hashes "$tmp/hup")"
 
 start 1 "${run[@]}" --out "$tmp/lost" --on-save-error stop
 must soon has_records "$tmp/lost" step 1
 : >"$tmp/lost/checkpoints"
 kill -HUP "$job"
-ended 74 "a checkpoint that SIGHUP asked for cannot be written"
+job_ends 74 "a checkpoint that SIGHUP asked for cannot be written"
 said "dtrain: .*lost/checkpoints"
 
 # A limit of CPU time: the soft one, behind which the signal comes each second, and the hard one.
@@ -154,8 +148,7 @@ for limits in "-S -t 3" "-t 5"; do
         # shellcheck disable=SC2086
         (ulimit $limits && launch "$np" "${run[@]}" --max-steps 100000 --epochs 100000 --out "$tmp/time"; exit "$code")
         code=$?
-        cases=$((cases + 1))
-        [[ $code =~ ^($asked)$ ]] || complain "np $np, ulimit $limits: want exit code 75"
+        exits "$asked" "np $np, ulimit $limits"
         said "stopped by SIGXCPU after step [0-9]+ of"
         accepts verify "$tmp/time"
     done
@@ -169,7 +162,7 @@ kill -INT "$job"
 release
 sleep 0.01
 kill -HUP "$job"
-ended 75 "SIGINT, then SIGHUP"
+job_ends 75 "SIGINT, then SIGHUP"
 said "stopped by SIGINT after step"
 
 # The first one asks, and only the second ends the process: it still lives behind the first, while the
@@ -183,6 +176,6 @@ hold
 must test "$(cut -d ' ' -f 3 "/proc/$job/stat")" = T
 kill -INT "$job"
 release
-ended 130 "a second SIGINT ends at once"
+job_ends 130 "a second SIGINT ends at once"
 must test ! -e "$tmp/twice/model.safetensors"
 finish

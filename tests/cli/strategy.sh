@@ -115,12 +115,10 @@ accepts plan "${small[@]}" --ranks 2 --strategy 'features.{4,8}{,}=out {x,classi
 
 # The line that options.yaml has gives the same strategy, and its run the same numbers, as none.
 cut='features.*=out features.4=batch classifier=out'
-launch 4 "${small[@]}" --strategy "$cut" --tensor-parallel 2 --out "$tmp/cut"
-judge 0 "a run with a strategy"
+accepts_on 4 "${small[@]}" --strategy "$cut" --tensor-parallel 2 --out "$tmp/cut"
 must grep -qxF "strategy: \"$cut\"" "$tmp/cut/options.yaml"
 printf '%s\n' operations: '  features.*: out' '  features.4: batch' '  classifier: ((1, 1), (1, 2))' >"$f"
-launch 4 "${small[@]}" --strategy "@$f" --out "$tmp/again"
-judge 0 "a run with a file"
+accepts_on 4 "${small[@]}" --strategy "@$f" --out "$tmp/again"
 must grep -q '^strategy: "features.0=out .* classifier=out"$' "$tmp/again/options.yaml" # a resume needs no file
 accepts "${small[@]}" --out "$tmp/one"
 ranks=3 refuses 78 "--tensor-parallel 2: 3 ranks are no multiple of it; start 2, 4, .. ranks" -- "${small[@]}" --strategy "@$f"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # dtrain tensorboard: every record once, with checksums that another implementation agrees with; a
 # new file where lines were undone; --watch appends.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 . "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
 export PYTHONPATH=$DTRAIN_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # --trace: what all ranks did, in the format of Chrome's traces, on one clock. The bits stay.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=("${tiny[@]}" --max-steps -1 --epochs 3 --save-every 2)
@@ -75,8 +74,7 @@ accepts "${run[@]}" --out "$tmp/alone"
 for np in 1 3; do
     for exchange in auto tree; do
         out=$tmp/$np-$exchange
-        launch "$np" "${run[@]}" --out "$out" --exchange "$exchange" --trace "$out/trace.json@2:5"
-        judge 0 "np $np: --exchange $exchange"
+        accepts_on "$np" "${run[@]}" --out "$out" --exchange "$exchange" --trace "$out/trace.json@2:5"
         equal "$(hashes "$tmp/alone")" "$(hashes "$out")"
         must reads "$out/trace.json" "$np" 2 5 "$tmp/plan"
     done

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What auto leaves to the tutorial that a network is of: resolved, shown, saved with the run,
 # and part of what a resumed run must not change.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 saved() { must grep -qx -- "$2" "$1/options.yaml"; }

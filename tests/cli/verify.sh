@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # dtrain verify: whole checkpoints, runs and models are called so, the first thing that is wrong is
 # named, and --resume auto says the same of a run.
-set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 run=$tmp/run
@@ -10,21 +9,9 @@ step=$run/checkpoints/step-0000000003
 must test -s "$step/MANIFEST"
 old() { find "$1" -name 'model*' -exec touch -d '1 hour ago' {} +; } # for refuses: they are not new
 
-# shows TEXT ARGS...: succeeds at every number of ranks and prints TEXT on one line
-shows() {
-    local text=$1 np
-    shift
-    for np in $ranks; do
-        launch "$np" "$@"
-        cases=$((cases + 1))
-        [ "$code" = 0 ] || complain "np $np: $*: want success"
-        [ "$(grep -cF -- "$text" "$tmp/stdout")" = 1 ] ||
-            complain "np $np: $*: want one line with '$text'"
-    done
-}
-shows "ok   $step: step 3" verify "$step"
-shows "fit vgg11" verify "$run/model.safetensors"
-shows "ok   $run/checkpoints/step-0000000002" verify "$run"
+prints 1 "ok   $step: step 3" verify "$step"
+prints 1 "fit vgg11" verify "$run/model.safetensors"
+prints 1 "ok   $run/checkpoints/step-0000000002" verify "$run"
 must test "$(grep -c '^ok ' "$tmp/stdout")" = 3 # newest first, then the model
 must test "$(sed -n 1p "$tmp/stdout" | cut -d: -f1)" = "ok   $step"
 ranks="1 2"
@@ -125,8 +112,7 @@ for _ in $(seq 20); do
     must grep -qF "ok   $newest: step" "$tmp/stdout" # it vouches for what it names
 done
 for i in 1 2 3; do # too short to be resumed, which shows after the checkpoint is read
-    launch 1 --resume "$tmp/live" --out "$tmp/from$i" --max-steps 1
-    must test "$code" = 78
+    gives 78 "$DTRAIN_BIN" --resume "$tmp/live" --out "$tmp/from$i" --max-steps 1
     must grep -q "raise --epochs or --max-steps" "$tmp/stderr"
 done
 job_kill
@@ -150,8 +136,7 @@ if [ "$(id -u)" = 0 ]; then # who may write all the same
     "${as[@]}" "$tmp/dtrain" version >/dev/null 2>&1 || as=() # no rights to become another
 fi
 [ ${#as[@]} != 0 ] || ln -sf "$DTRAIN_BIN" "$tmp/dtrain"
-bounded "${as[@]}" "$tmp/dtrain" verify "$tmp/foreign"
-must test "$code" = 0
+gives 0 "${as[@]}" "$tmp/dtrain" verify "$tmp/foreign"
 must test "$(grep -c '^ok' "$tmp/stdout")" = 3
 chmod -R u+w "$tmp/foreign"
 finish

@@ -19,8 +19,7 @@ printf 'hello\n[1]\n{"kind":"step","epoch":3,"st' >>runs/cut/metrics.jsonl
 refused() {
     local want=$1 text=$2
     shift 2
-    launch 1 "$@"
-    must test "$code" = "$want"
+    gives "$want" "$DTRAIN_BIN" "$@"
     must test "$(grep -c '' "$tmp/stderr")" = 1
     must grep -qF -- "$text" "$tmp/stderr"
 }

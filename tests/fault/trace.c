@@ -66,20 +66,13 @@ static const row rows[] = {
     {SYS_mkdirat, "mkdir", 0, 1, 0, 0},
     {SYS_flock, "flock", 0, NO, 0, 0}, /* changes nothing: for `fail` alone */
     /* These change files, too, but the replayer has no model of them. */
-    {SYS_creat, "foreign", CWD, 0, 0, 0},
-    {SYS_openat2, "foreign", 0, 1, 0, 0},
-    {SYS_truncate, "foreign", CWD, 0, 0, 0},
-    {SYS_fallocate, "foreign", 0, NO, 0, 0},
-    {SYS_link, "foreign", CWD, 1, 0, 0},
-    {SYS_linkat, "foreign", 2, 3, 0, 0},
-    {SYS_symlink, "foreign", CWD, 1, 0, 0},
-    {SYS_symlinkat, "foreign", 1, 2, 0, 0},
-    {SYS_writev, "foreign", 0, NO, 0, 0},
-    {SYS_pwritev, "foreign", 0, NO, 0, 0},
-    {SYS_pwritev2, "foreign", 0, NO, 0, 0},
-    {SYS_syncfs, "foreign", 0, NO, 0, 0},
-    {SYS_sendfile, "foreign", 0, NO, 0, 0},
-    {SYS_copy_file_range, "foreign", 2, NO, 0, 0},
+    {SYS_creat, "foreign", CWD, 0, 0, 0},    {SYS_openat2, "foreign", 0, 1, 0, 0},
+    {SYS_truncate, "foreign", CWD, 0, 0, 0}, {SYS_fallocate, "foreign", 0, NO, 0, 0},
+    {SYS_link, "foreign", CWD, 1, 0, 0},     {SYS_linkat, "foreign", 2, 3, 0, 0},
+    {SYS_symlink, "foreign", CWD, 1, 0, 0},  {SYS_symlinkat, "foreign", 1, 2, 0, 0},
+    {SYS_writev, "foreign", 0, NO, 0, 0},    {SYS_pwritev, "foreign", 0, NO, 0, 0},
+    {SYS_pwritev2, "foreign", 0, NO, 0, 0},  {SYS_syncfs, "foreign", 0, NO, 0, 0},
+    {SYS_sendfile, "foreign", 0, NO, 0, 0},  {SYS_copy_file_range, "foreign", 2, NO, 0, 0},
     {SYS_mmap, "foreign", 4, NO, 0, 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };

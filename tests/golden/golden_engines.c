@@ -5,14 +5,10 @@
 int main(void)
 {
     static golden_case cases[] = {
-        {"vgg11-narrow-steep", DT_F32},
-        {"vgg11-decisive", DT_F32},
-        {"vgg11-real", DT_F32},
-        {"vgg11-wide-real", DT_F32},
-        {"mlp-real", DT_F32},
-        {"resnet50-decisive", DT_F32},
-        {"resnet50-cifar-real", DT_F32},
-        {"resnet50-mindspore-decisive", DT_F32},
+        {"vgg11-narrow-steep", DT_F32},     {"vgg11-decisive", DT_F32},
+        {"vgg11-real", DT_F32},             {"vgg11-wide-real", DT_F32},
+        {"mlp-real", DT_F32},               {"resnet50-decisive", DT_F32},
+        {"resnet50-cifar-real", DT_F32},    {"resnet50-mindspore-decisive", DT_F32},
         {"resnet50-mindspore-real", DT_F32},
     };
     static const char *const engine[] = {"openblas", "onednn"};

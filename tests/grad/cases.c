@@ -84,9 +84,8 @@ static void check_differences(oracle *o, const char *what, double *x, const doub
     }
 }
 
-static void naive_backward_matches_differences(void **state)
+TEST(naive_backward_matches_differences)
 {
-    (void)state;
     for (int i = 0; i < CASES; i++) {
         oracle o;
         test_spec spec = cases[i];
@@ -104,26 +103,23 @@ static void naive_backward_matches_differences(void **state)
     }
 }
 
-static void operations_match_naive_in_float32(void **state)
+TEST(operations_match_naive_in_float32)
 {
-    (void)state;
     oracle_check(cases, CASES, DT_F32, DT_TRAIN);
 }
 
-static void operations_match_naive_in_bf16(void **state)
+TEST(operations_match_naive_in_bf16)
 {
-    (void)state;
     test_bf16();
     oracle_check(cases, CASES, DT_BF16, DT_TRAIN);
 }
 
-static void every_operation_has_a_case(void **state)
+TEST(every_operation_has_a_case)
 {
 #define X(name) &dt_op_##name,
     static const dt_op *const table[] = {DT_OP_LIST(X)};
 #undef X
 
-    (void)state;
     for (size_t op = 0; op < DT_COUNT_OF(table); op++) {
         bool found = false;
         for (int i = 0; i < CASES; i++)
@@ -131,15 +127,4 @@ static void every_operation_has_a_case(void **state)
         if (!found)
             fail_msg("operation '%s' has no case here", table[op]->name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_has_a_case),
-        cmocka_unit_test(naive_backward_matches_differences),
-        cmocka_unit_test(operations_match_naive_in_float32),
-        cmocka_unit_test(operations_match_naive_in_bf16),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,12 @@
 # 8, with groups that span ranks, do not divide the shards, or lie inside a rank, and with a
 # last batch of 6 images for 8 shards, so that two are empty. A group of one shard has the bits
 # of local; all shards in one group have those of sync; `node` stands for the N that is saved.
-set -u
-. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-bad=0
+# shellcheck disable=SC2086 # a scope, its precision and its base are words
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
-# run NP ARGS...: prints "weights_hash state_hash"; the run folder is $dir/last
+# run NP ARGS...: prints "weights_hash state_hash"; the run folder is $tmp/last
 run() {
-    limit=1800 trained "$1" "$dir/last" --data synthetic:70 --width-divisor 16 --global-batch 32 --max-steps 5 \
+    limit=1800 trained "$1" "$tmp/last" --data synthetic:70 --width-divisor 16 --global-batch 32 --max-steps 5 \
         --threads 1 "${@:2}"
 }
 same() { # want, what, got
@@ -25,24 +22,19 @@ differs() {
 scopes() {
     local base="--net resnet50 --precision $1 --shards 8" line bn np want before
     shift
-    # shellcheck disable=SC2086
     before=$(run 1 $base --bn local)
     [ "$(echo "$before" | wc -w)" = 2 ] || { echo "no hashes from np 1: '$before'"; exit 1; }
-    # shellcheck disable=SC2086
     same "$before" "group:1 at np 3" "$(run 3 $base --bn group:1)"
     for line in "$@"; do
         bn=${line%% *}
-        # shellcheck disable=SC2086
         want=$(run 1 $base --bn $bn)
         echo "$base $bn: $want"
         differs "$before" "$bn" "$want"
         before=$want
         for np in ${line#* }; do
-            # shellcheck disable=SC2086
             same "$want" "$bn np $np" "$(run $np $base --bn $bn)"
         done
     done
-    # shellcheck disable=SC2086
     same "$want" "$bn, 2 threads, tree" "$(run 3 $base --bn $bn --threads 2 --exchange tree)"
 }
 scopes fp32 "sync 2 8" "group:2 3 8" "group:3 2 3 8"
@@ -52,16 +44,13 @@ scopes "$bf16" "sync 3" "group:2 2" "group:3 8"
 
 # VGG11; groups by node; accumulation.
 base="--net vgg11 --precision fp32"
-# shellcheck disable=SC2086
-{
-    want=$(run 2 $base --shards 8 --bn sync)
-    same "$want" "vgg11 np 8" "$(run 8 $base --shards 8 --bn sync)"
-    same "$want" "group:8" "$(run 3 $base --shards 8 --bn group:8)"
-    same "$want" "accum 4 at np 2" "$(run 2 $base --accum 4 --bn sync)"
-    same "$want" "node on one node" "$(run 8 $base --bn node)"
-    grep -q 'bn: *"\?group:8"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:8"; bad=1; }
-    want=$(run 1 $base --shards 8 --bn group:4)
-    same "$want" "node on two nodes" "$(DT_SPLIT_NODES=2 run 8 $base --bn node)"
-    grep -q 'bn: *"\?group:4"\?$' "$dir/last/options.yaml" || { echo "options.yaml has no group:4"; bad=1; }
-}
-exit $bad
+want=$(run 2 $base --shards 8 --bn sync)
+same "$want" "vgg11 np 8" "$(run 8 $base --shards 8 --bn sync)"
+same "$want" "group:8" "$(run 3 $base --shards 8 --bn group:8)"
+same "$want" "accum 4 at np 2" "$(run 2 $base --accum 4 --bn sync)"
+same "$want" "node on one node" "$(run 8 $base --bn node)"
+grep -q 'bn: *"\?group:8"\?$' "$tmp/last/options.yaml" || { echo "options.yaml has no group:8"; bad=1; }
+want=$(run 1 $base --shards 8 --bn group:4)
+same "$want" "node on two nodes" "$(DT_SPLIT_NODES=2 run 8 $base --bn node)"
+grep -q 'bn: *"\?group:4"\?$' "$tmp/last/options.yaml" || { echo "options.yaml has no group:4"; bad=1; }
+exit "$bad"

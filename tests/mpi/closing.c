@@ -15,9 +15,8 @@ int __wrap_MPI_Comm_free(void *c)
 
 /* An exchange that is closed in mid-step has messages under way; no rank waits for them, and the
  * next exchange is not confused by them: MPI cannot use its communicator again, on no rank. */
-static void closed_in_mid_step(void **state)
+TEST(closed_in_mid_step)
 {
-    (void)state;
     static const char *const row[] = {"tree", "buckets", "gather", "shared"};
     const int world = comm->world, rank = comm->rank;
 
@@ -72,21 +71,15 @@ int __wrap_MPI_Igatherv(const void *from, int count, void *type, void *to, const
 }
 
 /* Rank 0 expects nothing from it, and an element of an empty type would be a message, too. */
-static void nothing_is_no_message(void **state)
+TEST(nothing_is_no_message)
 {
-    (void)state;
     run_case((exchange_case){.row = "gather", .shards = (comm->world + 1) / 2}, "gather");
     assert_int_equal(from_nothing, 0);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_in_mid_step),
-        cmocka_unit_test(nothing_is_no_message),
-    };
-
     lay_out();
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

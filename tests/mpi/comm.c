@@ -8,9 +8,8 @@
 #include <sys/mman.h>
 
 /* All ranks' bytes, and on one machine one clock: what is said of it holds. */
-static void rank_zero_learns_of_all(void **state)
+TEST(rank_zero_learns_of_all)
 {
-    (void)state;
     enum { MOST = 64, N = 3000 };
     static int64_t mine[N], all[MOST][N];
     static dt_comm_clock of[MOST];
@@ -33,9 +32,8 @@ static void rank_zero_learns_of_all(void **state)
 
 /* Every number once. The ranks of a node are neighbours, in the order of their rank on the node;
  * rank r's node begins at rank first[r]. */
-static void numbers_fit(void **state)
+TEST(numbers_fit)
 {
-    (void)state;
     enum { MOST = 64 };
     const char *by_ompi = getenv("OMPI_COMM_WORLD_SIZE");
     const char *launched = by_ompi ? by_ompi : getenv("PMI_SIZE");
@@ -66,9 +64,8 @@ static void numbers_fit(void **state)
     }
 }
 
-static void sum_and_max(void **state)
+TEST(sum_and_max)
 {
-    (void)state;
     enum { N = 5000 };
     static int64_t sum[N], max[N];
     const int64_t world = comm->world, rank = comm->rank;
@@ -85,9 +82,8 @@ static void sum_and_max(void **state)
     }
 }
 
-static void bcast_from_every_root(void **state)
+TEST(bcast_from_every_root)
 {
-    (void)state;
     enum { N = 300000 };
     static unsigned char data[N];
     static const size_t bytes[] = {0, 1, 4097, N};
@@ -107,9 +103,8 @@ static void bcast_from_every_root(void **state)
 
 /* No rank leaves the barrier before the last one has come: each writes before it that it came,
  * and reads after it that all came. */
-static void barrier_waits_for_all(void **state)
+TEST(barrier_waits_for_all)
 {
-    (void)state;
     dt_node_mem *m = NULL;
     void *memory = NULL;
 
@@ -140,9 +135,8 @@ static void all_is_there(unsigned char *memory, size_t bytes)
     free(there);
 }
 
-static void one_block_for_all(void **state)
+TEST(one_block_for_all)
 {
-    (void)state;
     static const size_t bytes[] = {1, 100, 4096, 5000001};
     enum { BLOCKS = sizeof bytes / sizeof *bytes };
     dt_node_mem *block[BLOCKS];
@@ -178,9 +172,8 @@ static const dt_status status_of[] = {DT_NOINPUT, DT_FORMAT, DT_NOMEM, DT_CONFIG
 
 /* One agreement, or two, as callers pass an agreed failure on: the second prints nothing. Ranks
  * that succeed have a record of a failure that they recovered from. */
-static void every_pattern(void **state)
+TEST(every_pattern)
 {
-    (void)state;
     const int world = comm->world, rank = comm->rank;
 
     for (int pattern = 0; pattern < 2 << world; pattern++) {
@@ -210,9 +203,8 @@ static void every_pattern(void **state)
     }
 }
 
-static void alike_names_no_rank(void **state)
+TEST(alike_names_no_rank)
 {
-    (void)state;
     capture c;
 
     capture_begin(&c);
@@ -226,9 +218,8 @@ static void alike_names_no_rank(void **state)
 
 /* Each rank in turn has other data, or (odd == world) none; it has another build, too, which the
  * first difference hides. */
-static void other_value_is_named(void **state)
+TEST(other_value_is_named)
 {
-    (void)state;
     const int world = comm->world, rank = comm->rank;
 
     for (int odd = world > 1 ? 0 : 1; odd <= world; odd++) {
@@ -258,17 +249,6 @@ static void other_value_is_named(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_fit),
-        cmocka_unit_test(sum_and_max),
-        cmocka_unit_test(rank_zero_learns_of_all),
-        cmocka_unit_test(bcast_from_every_root),
-        cmocka_unit_test(barrier_waits_for_all),
-        cmocka_unit_test(one_block_for_all),
-        cmocka_unit_test(every_pattern),
-        cmocka_unit_test(alike_names_no_rank),
-        cmocka_unit_test(other_value_is_named),
-    };
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

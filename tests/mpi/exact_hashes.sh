@@ -6,21 +6,17 @@
 #
 # By hand, at full width on real images:
 #   proofs/exactness --part cover --width-divisor 1 --data cifar-10-batches-bin
-set -u
-. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-bad=0
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 runs=(--part cover)
 if [ -n "${ASAN_OPTIONS:-}" ]; then # a sanitized rank is slow: three runs
     runs=(--part whole --only 'vgg11\|fp32\|sync\|\|exact\|(1\|1|2\|2\|shared\|small|3\|1\|tree/2\|large)')
 fi
-"$DTRAIN_SOURCE/proofs/exactness" --bin "$DTRAIN_BIN" "${runs[@]}" --dir "$dir/cover" || bad=1
+"$DTRAIN_SOURCE/proofs/exactness" --bin "$DTRAIN_BIN" "${runs[@]}" --dir "$tmp/cover" || bad=1
 
 # hash_of ARGS...: of the final weights
 hash_of() {
     local out
-    out=$(mktemp -d -p "$dir")
+    out=$(mktemp -d -p "$tmp")
     timeout -k 2 1800 "$DTRAIN_BIN" --data synthetic:76 --net vgg11 --precision fp32 --width-divisor 16 \
         --image-size 32 --global-batch 32 --no-drop-remainder --max-steps 5 --shards 8 --lr 0.05 \
         --threads 1 "$@" --out "$out" >"$out.log" 2>&1 </dev/null || cat "$out.log" >&2
@@ -38,4 +34,4 @@ for change in "--seed 2" "--lr 0.051" "--shards 4" "--max-steps 4" "--momentum 0
         bad=1
     fi
 done
-exit $bad
+exit "$bad"

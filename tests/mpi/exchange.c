@@ -73,23 +73,16 @@ static const struct sums {
     DT_EXCHANGE_LIST(X)
 #undef X
         {"tree", NULL, 1, run_grid, 1},
-    {"tree", NULL, 4, run_grid, 1},
-    {"tree", NULL, 4, run_late, 1},
-    {"tree", NULL, 2, run_grid, 0},
-    {"tree", NULL, 3, run_grid, 0},
-    {"buckets", NULL, 2, run_one, 0},
-    {"buckets", NULL, 3, run_one, 0},
-    {"auto", "shared", 1, run_one, 0},
-    {"auto", "tree", 2, run_one, 0},
-    {"auto", "tree", 3, run_one, 0},
-    {"shared", NULL, 1, run_late, 0},
-    {"tree", NULL, 2, run_late, 0},
-    {"tree", NULL, 3, run_late, 0},
+    {"tree", NULL, 4, run_grid, 1},    {"tree", NULL, 4, run_late, 1},
+    {"tree", NULL, 2, run_grid, 0},    {"tree", NULL, 3, run_grid, 0},
+    {"buckets", NULL, 2, run_one, 0},  {"buckets", NULL, 3, run_one, 0},
+    {"auto", "shared", 1, run_one, 0}, {"auto", "tree", 2, run_one, 0},
+    {"auto", "tree", 3, run_one, 0},   {"shared", NULL, 1, run_late, 0},
+    {"tree", NULL, 2, run_late, 0},    {"tree", NULL, 3, run_late, 0},
 };
 
-static void every_row_sums(void **state)
+TEST(every_row_sums)
 {
-    (void)state;
     const int world = comm->world;
     const bool real = comm->nodes > 1;
 
@@ -126,9 +119,8 @@ static void real_nodes(void **state)
 }
 
 /* The data can tell orders apart, and steps differ, and rounding shows. */
-static void data_is_sharp(void **state)
+TEST(data_is_sharp)
 {
-    (void)state;
     float *line = zeros();
 
     for (int shard = 0; shard < 8; shard++)
@@ -171,9 +163,8 @@ static const int64_t leaf_bits[] = {32, 16, 2}, sum_bits[] = {32, 32, 8};
 
 /* Every rank's leaf goes out and the sum comes back, but for what is at home; the tree packs them.
  * Rounding down per message: less than one float per rank and message; or up, to a byte. */
-static void statistics_add_up(void **state)
+TEST(statistics_add_up)
 {
-    (void)state;
     const int64_t world = comm->world, others = world - 1;
 
     for (int r = 0; r < 3 * ROWS; r++) {
@@ -221,9 +212,8 @@ static int64_t sent_of(int a, int b, compress how)
 
 /* Between two nodes of as many ranks, each node's partial sums go out once and the sum comes
  * back once, however many ranks a node has: half of every bucket each way, within one cut. */
-static void little_is_sent_between_nodes(void **state)
+TEST(little_is_sent_between_nodes)
 {
-    (void)state;
     const int world = comm->world, cut = world / 2;
 
     for (compress how = NONE; how <= TWO_BITS && world > 1; how++) {
@@ -244,9 +234,8 @@ static void little_is_sent_between_nodes(void **state)
 }
 
 /* Buckets are sent while backward still runs: only then can messages hide behind it. */
-static void some_start_early(void **state)
+TEST(some_start_early)
 {
-    (void)state;
     static const char *const row[] = {"tree", "buckets", "shared"};
     const int world = comm->world;
 
@@ -281,9 +270,8 @@ int __wrap_MPI_Testall(int count, void *requests, int *flag, void *statuses)
 
 /* Once backward has written its last float, all of a step's messages are sent and received by
  * looks; where there are none, nothing is called. */
-static void kernels_look_after_messages(void **state)
+TEST(kernels_look_after_messages)
 {
-    (void)state;
     static const char *const row[] = {"tree", "shared"};
 
     for (int r = 0; r < 2; r++) {
@@ -312,9 +300,8 @@ static void kernels_look_after_messages(void **state)
 }
 
 /* A look cannot return a failure: the next call does, and those after it. */
-static void failures_of_looks_are_kept(void **state)
+TEST(failures_of_looks_are_kept)
 {
-    (void)state;
     const int world = comm->world, rank = comm->rank;
     const exchange_case k = {.row = "tree", .shards = world, .bucket_bytes = 4};
     trial t;
@@ -375,9 +362,8 @@ static const struct plans {
     {"magic", ALL, 1, 0, DT_CONFIG, false, "use one of: auto shared tree gather"},
 };
 
-static void choice_and_refusal(void **state)
+TEST(choice_and_refusal)
 {
-    (void)state;
     const int world = comm->world;
 
     for (const struct plans *p = plans; p < plans + sizeof plans / sizeof *plans; p++) {
@@ -402,9 +388,8 @@ static void choice_and_refusal(void **state)
 }
 
 /* A slab beyond MPI's int is planned if no slice of it is; messages take less than a slab. */
-static void slabs_may_be_huge(void **state)
+TEST(slabs_may_be_huge)
 {
-    (void)state;
     const int world = comm->world;
     const dt_span huge = {0, (size_t)1 << 31};
     dt_exchange_opts o = {
@@ -423,9 +408,8 @@ static void slabs_may_be_huge(void **state)
 }
 
 /* In a world of one, which no other rank waits for. */
-static void misuse_of_the_exchange(void **state)
+TEST(misuse_of_the_exchange)
 {
-    (void)state;
     if (comm->world > 1)
         skip();
     const dt_span four = {0, 4};
@@ -451,18 +435,6 @@ static void misuse_of_the_exchange(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_sharp),
-        cmocka_unit_test(every_row_sums),
-        cmocka_unit_test(statistics_add_up),
-        cmocka_unit_test(little_is_sent_between_nodes),
-        cmocka_unit_test(some_start_early),
-        cmocka_unit_test(choice_and_refusal),
-        cmocka_unit_test(slabs_may_be_huge),
-        cmocka_unit_test(misuse_of_the_exchange),
-        cmocka_unit_test(kernels_look_after_messages),
-        cmocka_unit_test(failures_of_looks_are_kept),
-    };
     const struct CMUnitTest nodes[] = {
         cmocka_unit_test(real_nodes),
         cmocka_unit_test(every_row_sums),
@@ -473,5 +445,5 @@ int main(int argc, char **argv)
         return fail_alone(argc > 2 ? argv[2] : "tree");
     return ranks_close(argc > 1 && is(argv[1], "nodes")
                            ? cmocka_run_group_tests(nodes, NULL, NULL)
-                           : cmocka_run_group_tests(tests, NULL, NULL));
+                           : tests_run(NULL, NULL));
 }

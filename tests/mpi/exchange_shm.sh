@@ -23,15 +23,6 @@ start() {
         --shards 2 --image-size 32 --precision fp32 --threads 1 \
         --save-every 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 &
 }
-# until COMMAND...: at most 60 s
-until_true() {
-    local i
-    for ((i = 0; i < 1200; i++)); do
-        "$@" 2>/dev/null && return
-        sleep 0.05
-    done
-    return 1
-}
 fill() { dd if=/dev/zero of=/dev/shm/filler bs=4k 2>/dev/null; }
 # ended NAME PID: with success; the hash of its weights goes to $hash
 ended() {
@@ -69,7 +60,7 @@ fi
 for exchange in shared tree; do
     start "$exchange" --max-steps 8 --width-divisor 4 --exchange "$exchange"
     job=$!
-    must until_true grep -q "step 1/" "$tmp/$exchange.log"
+    must soon grep -qs "step 1/" "$tmp/$exchange.log"
     fill
     ended "$exchange" "$job"
     rm /dev/shm/filler
@@ -82,7 +73,7 @@ ended many $!
 
 start killed --epochs 1000 --width-divisor 4
 job=$!
-must until_true grep -q "step 1/" "$tmp/killed.log"
+must soon grep -qs "step 1/" "$tmp/killed.log"
 for rank in $(ranks_of "$(pgrep -P "$job" -x "$launcher")"); do kill -9 "$rank"; done
 wait "$job"
 must test -z "$(find /dev/shm -type f ! -name '*_segment.*' ! -name '__KMP_*')"
@@ -94,7 +85,7 @@ segments() { find /dev/shm -name '*_segment.*' | sort; }
 rm -f /dev/shm/*_segment.*
 start dead --epochs 1000 --width-divisor 4
 job=$!
-must until_true grep -q "step 1/" "$tmp/dead.log"
+must soon grep -qs "step 1/" "$tmp/dead.log"
 mpirun=$(pgrep -P "$job" -x "$launcher")
 ranks_of_it=$(pgrep -P "$mpirun")
 # shellcheck disable=SC2086
@@ -104,7 +95,7 @@ dead=$(segments)
 [ -n "$dead" ] || complain "this MPI leaves no files: the test shows nothing"
 start lives --epochs 1000 --width-divisor 4
 job=$!
-must until_true grep -q "step 1/" "$tmp/lives.log"
+must soon grep -qs "step 1/" "$tmp/lives.log"
 touch -d '1 minute ago' /dev/shm/*_segment.* # else they might just be made
 all=$(segments)
 start next --max-steps 2 --width-divisor 4

@@ -1,13 +1,9 @@
 /* lib_calls.c - libdtrain-dist by its header: groups, what ranks disagree on, calls that make no
  * sense on one rank, messages, exact sums however leaves are dealt; and no call allocates twice.
  * dtrain-dist-check compares the results of all types and operations. */
-#include "test.h"
-
-#include <math.h>
-#include <unistd.h>
+#include "library.h"
 
 #include "allocations.h"
-#include "lib/dist.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { COUNTED = 0 }; /* the allocator is the sanitizers' */
@@ -19,26 +15,11 @@ static int rank, world;
 static bool refused; /* memory for buffers */
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, refused ? SIZE_MAX / 2 : n))
 
-#define assert_dtd(call)                                                                           \
-    do {                                                                                           \
-        if ((call) != 0)                                                                           \
-            fail_msg("%s: %s", #call, dtd_error());                                                \
-    } while (0)
-#define assert_code(call, code, ...)                                                               \
-    do {                                                                                           \
-        assert_int_equal((call), code);                                                            \
-        const char *const parts_[] = {__VA_ARGS__};                                                \
-        for (size_t p_ = 0; p_ < DT_COUNT_OF(parts_); p_++)                                        \
-            if (!strstr(dtd_error(), parts_[p_]))                                                  \
-                fail_msg("'%s' does not hold '%s'", dtd_error(), parts_[p_]);                      \
-    } while (0)
-
 /* ---- What ranks disagree on ------------------------------------------------------------ */
 
 /* Every rank gets the same code and text, which names both values, and nothing has moved. */
-static void each_argument_is_compared(void **state)
+TEST(each_argument_is_compared)
 {
-    (void)state;
     float x[64] = {0};
     size_t counts[64];
     const int odd = world - 1, mine = rank == odd;
@@ -69,9 +50,8 @@ static void each_argument_is_compared(void **state)
 }
 
 /* One rank's fault is every rank's failure, and the next call works. */
-static void one_rank_fails_all(void **state)
+TEST(one_rank_fails_all)
 {
-    (void)state;
     float x[4] = {1, 1, 1, 1};
     char who[32] = "";
     const bool mine = rank == world - 1;
@@ -92,9 +72,8 @@ static void one_rank_fails_all(void **state)
 /* ---- Groups and messages ----------------------------------------------------------------- */
 
 /* Even ranks in reverse order, odd ones as they are; both sum at once. */
-static void groups_have_their_own_ranks(void **state)
+TEST(groups_have_their_own_ranks)
 {
-    (void)state;
     int ranks[64], count = 0, place = -1;
     dtd_group *g = NULL;
     double sum = rank, want = 0;
@@ -131,9 +110,8 @@ static void groups_have_their_own_ranks(void **state)
 
 /* A list, or a name, that makes no sense on one rank fails the call on all that it lists, and
  * leaves no message to the next one. */
-static void no_rank_waits_for_a_wrong_list(void **state)
+TEST(no_rank_waits_for_a_wrong_list)
 {
-    (void)state;
     static char long_name[129];
     static const struct {
         int list[4];
@@ -167,9 +145,8 @@ static void no_rank_waits_for_a_wrong_list(void **state)
 }
 
 /* No count is too large to be refused, and none that fits is. */
-static void counts_do_not_wrap(void **state)
+TEST(counts_do_not_wrap)
 {
-    (void)state;
     static float x[64];
     dtd_tensor list[40];
     size_t counts[64] = {0};
@@ -194,9 +171,8 @@ static void counts_do_not_wrap(void **state)
 }
 
 /* Leaves and rounds are counted in int. */
-static void leaves_do_not_wrap(void **state)
+TEST(leaves_do_not_wrap)
 {
-    (void)state;
     static float x[16];
     static const int wrong[][2] = {{INT_MAX, 0},     {INT_MAX, INT_MAX}, {1 << 30, 1},
                                    {1 << 22, 65536}, {1024, INT_MAX},    {INT_MIN, 1},
@@ -217,9 +193,8 @@ static void leaves_do_not_wrap(void **state)
     assert_code(dtd_sum_new(&s, -1, &t, 1, NULL), DTD_USAGE, "leaves");
 }
 
-static void messages_meet_in_order(void **state)
+TEST(messages_meet_in_order)
 {
-    (void)state;
     enum { N = 50000 };
     static int32_t out[3][N], in[3][N];
     dtd_request *r[6];
@@ -281,9 +256,8 @@ static bool has_leaf(int deal, int leaf)
                       : rank == world - 1;
 }
 
-static void sums_do_not_depend_on_ranks(void **state)
+TEST(sums_do_not_depend_on_ranks)
 {
-    (void)state;
     static dt_bf16 leaf[COUNT], sum[COUNT], want[COUNT];
     static float other[5], other_sum[5];
     const dtd_tensor shape[] = {{NULL, 5, DTD_F32, "b"}, {NULL, COUNT, DTD_BF16, "w"}};
@@ -311,9 +285,8 @@ static void sums_do_not_depend_on_ranks(void **state)
     dtd_sum_free(s);
 }
 
-static void leaves_that_do_not_fit_are_named(void **state)
+TEST(leaves_that_do_not_fit_are_named)
 {
-    (void)state;
     const float one = 1;
     float sum = 0;
     const dtd_tensor shape = {NULL, 1, DTD_F32, NULL};
@@ -341,9 +314,8 @@ static void leaves_that_do_not_fit_are_named(void **state)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-static void the_second_call_allocates_nothing(void **state)
+TEST(the_second_call_allocates_nothing)
 {
-    (void)state;
     enum { N = 3000000 };
     static float x[N], part[N];
     size_t counts[64];
@@ -365,9 +337,8 @@ static void the_second_call_allocates_nothing(void **state)
 }
 
 /* One rank has none: all know, and the next call finds all as it was. */
-static void memory_is_refused(void **state)
+TEST(memory_is_refused)
 {
-    (void)state;
     enum { N = 100000 };
     static double x[N];
     int ranks[64];
@@ -390,30 +361,14 @@ static void memory_is_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_argument_is_compared),
-        cmocka_unit_test(one_rank_fails_all),
-        cmocka_unit_test(groups_have_their_own_ranks),
-        cmocka_unit_test(no_rank_waits_for_a_wrong_list),
-        cmocka_unit_test(counts_do_not_wrap),
-        cmocka_unit_test(leaves_do_not_wrap),
-        cmocka_unit_test(messages_meet_in_order),
-        cmocka_unit_test(sums_do_not_depend_on_ranks),
-        cmocka_unit_test(leaves_that_do_not_fit_are_named),
-        cmocka_unit_test(the_second_call_allocates_nothing),
-        cmocka_unit_test(memory_is_refused),
-    };
+    const bool early = dtd_barrier(NULL) != DTD_USAGE || dtd_rank(NULL) != -1;
 
-    setenv("CMOCKA_TEST_ABORT", "1", 1);
-    if (dtd_barrier(NULL) != DTD_USAGE || dtd_rank(NULL) != -1 || dtd_init(&argc, &argv) != 0 ||
-        dtd_init(NULL, NULL) != DTD_USAGE) {
-        fprintf(stderr, "dtd_init: %s\n", dtd_error());
+    library_open(&argc, &argv);
+    if (early || dtd_init(NULL, NULL) != DTD_USAGE) {
+        fprintf(stderr, "what comes before dtd_init, or a second one, is not refused\n");
         return 1;
     }
     rank = dtd_rank(NULL);
     world = dtd_size(NULL);
-    if (rank > 0 && !freopen("/dev/null", "w", stdout))
-        return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return dtd_finalize() != 0 || failed;
+    return library_close(tests_run(NULL, NULL));
 }

@@ -1,22 +1,6 @@
 /* lib_ddp.c - gradients of the library's DistributedDataParallel against the recursive definition
  * of their sum, made here by each rank alone; rounds that lack some; hooks; optimiser; samplers. */
-#include "test.h"
-
-#include <math.h>
-
-#include "lib/dist.h"
-
-#define ok(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != DTD_OK)                                                                      \
-            fail_msg("%s: %s", #call, dtd_error());                                                \
-    } while (0)
-#define fails(call, code, part)                                                                    \
-    do {                                                                                           \
-        assert_int_equal((call), (code));                                                          \
-        if (!strstr(dtd_error(), (part)))                                                          \
-            fail_msg("message '%s' does not hold '%s'", dtd_error(), (part));                      \
-    } while (0)
+#include "library.h"
 
 enum { TENSORS = 6, LEAVES = 11, STEPS = 4, MOST = 20000 };
 static const size_t sizes[TENSORS] = {10, 3000, 1, 0, 733, MOST};
@@ -134,7 +118,7 @@ static void round_of(dtd_ddp *d, const ddp_case *k, int step, int leaf, int part
             gradient[t][i] = value(k, step, leaf, part, t, i);
         if (t == but)
             continue;
-        ok(unused(step, leaf, part, t) ? dtd_ddp_unused(d, (size_t)t)
+        assert_dtd(unused(step, leaf, part, t) ? dtd_ddp_unused(d, (size_t)t)
                                        : dtd_ddp_ready(d, (size_t)t));
         for (size_t i = 0; i < sizes[t]; i++)
             gradient[t][i] = NAN;
@@ -155,9 +139,9 @@ static dtd_ddp *ddp_of(const ddp_case *k)
 {
     dtd_ddp *d = NULL;
 
-    ok(dtd_ddp_new(&d, list, TENSORS, &k->o, NULL));
+    assert_dtd(dtd_ddp_new(&d, list, TENSORS, &k->o, NULL));
     if (k->hook != DTD_HOOK_NONE)
-        ok(dtd_ddp_hook(d, k->hook, k->threshold));
+        assert_dtd(dtd_ddp_hook(d, k->hook, k->threshold));
     return d;
 }
 
@@ -167,9 +151,8 @@ static const ddp_case plain = {.o = {.size = sizeof(dtd_ddp_opts),
                                      .leaves = LEAVES,
                                      .accumulate = 1}};
 
-static void sums_are_the_tree(void **state)
+TEST(sums_are_the_tree)
 {
-    (void)state;
     for (int c = 0; c < 12; c++) {
         ddp_case k = plain;
         k.hook = (dtd_hook)(c % 3);
@@ -182,7 +165,7 @@ static void sums_are_the_tree(void **state)
         dtd_ddp *d = ddp_of(&k);
         for (int step = 0; step < STEPS; step++) {
             rounds_of(d, &k, step, TENSORS);
-            ok(dtd_ddp_wait(d));
+            assert_dtd(dtd_ddp_wait(d));
             check(&k, step);
         }
         dtd_ddp_free(d);
@@ -190,9 +173,8 @@ static void sums_are_the_tree(void **state)
 }
 
 /* What was sent in all steps and what is left make all gradients, exactly. */
-static void nothing_is_lost_in_2_bits(void **state)
+TEST(nothing_is_lost_in_2_bits)
 {
-    (void)state;
     ddp_case k = plain;
     double sent[MOST] = {0};
     float left = 0;
@@ -203,7 +185,7 @@ static void nothing_is_lost_in_2_bits(void **state)
     dtd_ddp *d = ddp_of(&k);
     for (int step = 0; step < STEPS; step++) {
         rounds_of(d, &k, step, TENSORS);
-        ok(dtd_ddp_wait(d));
+        assert_dtd(dtd_ddp_wait(d));
         for (size_t i = 0; i < sizes[4]; i++)
             sent[i] += (double)gradient[4][i];
     }
@@ -222,9 +204,8 @@ static void nothing_is_lost_in_2_bits(void **state)
 
 /* ---- Misuse ------------------------------------------------------------------------ */
 
-static void lacking_gradients_are_named(void **state)
+TEST(lacking_gradients_are_named)
 {
-    (void)state;
     const int last = dtd_size(NULL) - 1;
     ddp_case k = plain;
 
@@ -233,50 +214,51 @@ static void lacking_gradients_are_named(void **state)
     for (int step = 0; step < 3; step++) { /* the last rank lacks one in step 1 */
         rounds_of(d, &k, step, step == 1 && dtd_rank(NULL) == last ? 1 : TENSORS);
         if (step == 1)
-            fails(dtd_ddp_wait(d), DTD_USAGE, "'b1' (1)");
+            assert_code(dtd_ddp_wait(d), DTD_USAGE, "'b1' (1)");
         else
-            ok(dtd_ddp_wait(d));
+            assert_dtd(dtd_ddp_wait(d));
         if (step != 1)
             check(&k, step);
     }
-    fails(dtd_ddp_wait(d), DTD_USAGE, "'w1' (0), 'b1' (1), 'w2' (2), 'none' (3), (4), 'w3' (5)");
-    fails(dtd_ddp_ready(d, TENSORS), DTD_USAGE, "no gradient 6");
-    ok(dtd_ddp_ready(d, 2));
-    fails(dtd_ddp_ready(d, 2), DTD_USAGE, "twice");
-    fails(dtd_ddp_hook(d, DTD_HOOK_BF16, 0), DTD_USAGE, "after the first");
+    assert_code(dtd_ddp_wait(d), DTD_USAGE,
+                "'w1' (0), 'b1' (1), 'w2' (2), 'none' (3), (4), 'w3' (5)");
+    assert_code(dtd_ddp_ready(d, TENSORS), DTD_USAGE, "no gradient 6");
+    assert_dtd(dtd_ddp_ready(d, 2));
+    assert_code(dtd_ddp_ready(d, 2), DTD_USAGE, "twice");
+    assert_code(dtd_ddp_hook(d, DTD_HOOK_BF16, 0), DTD_USAGE, "after the first");
     dtd_ddp_free(d);
 }
 
-static void differences_are_named(void **state)
+TEST(differences_are_named)
 {
-    (void)state;
     dtd_ddp *d = NULL;
     ddp_case k = plain;
 
     list[4].type = DTD_F64;
-    fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_UNSUPPORTED, "gradient 4");
+    assert_code(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_UNSUPPORTED, "gradient 4");
     list_gradients();
     k.o.leaves = dtd_size(NULL) - 1;
     if (k.o.leaves > 0)
-        fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "leaves");
+        assert_code(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "leaves");
     k.o = plain.o;
     k.o.size = 3;
-    fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "size");
-    fails(dtd_ddp_new(&d, list, 0, NULL, NULL), DTD_USAGE, "no gradients");
-    fails(dtd_ddp_wait(NULL), DTD_USAGE, "NULL");
+    assert_code(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_USAGE, "size");
+    assert_code(dtd_ddp_new(&d, list, 0, NULL, NULL), DTD_USAGE, "no gradients");
+    assert_code(dtd_ddp_wait(NULL), DTD_USAGE, "NULL");
     if (dtd_size(NULL) > 1) {
         list[1].count -= dtd_rank(NULL) == 1;
-        fails(dtd_ddp_new(&d, list, TENSORS, &plain.o, NULL), DTD_MISMATCH, "tensor 1");
+        assert_code(dtd_ddp_new(&d, list, TENSORS, &plain.o, NULL), DTD_MISMATCH, "tensor 1");
         list_gradients();
         k.o = plain.o;
         k.o.leaves += dtd_rank(NULL) == 1;
-        fails(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_MISMATCH, "leaves");
-        ok(dtd_ddp_new(&d, list, TENSORS, NULL, NULL));
-        fails(dtd_ddp_hook(d, DTD_HOOK_2BIT, 1 + dtd_rank(NULL)), DTD_MISMATCH, "threshold");
+        assert_code(dtd_ddp_new(&d, list, TENSORS, &k.o, NULL), DTD_MISMATCH, "leaves");
+        assert_dtd(dtd_ddp_new(&d, list, TENSORS, NULL, NULL));
+        assert_code(dtd_ddp_hook(d, DTD_HOOK_2BIT, 1 + dtd_rank(NULL)), DTD_MISMATCH, "threshold");
         dtd_ddp_free(d);
         d = ddp_of(&plain);
         rounds_of(d, &plain, 0, TENSORS); /* then one rank has had its last step */
-        fails(dtd_rank(NULL) == 1 ? dtd_barrier(NULL) : dtd_ddp_wait(d), DTD_MISMATCH, "the call");
+        assert_code(dtd_rank(NULL) == 1 ? dtd_barrier(NULL) : dtd_ddp_wait(d), DTD_MISMATCH,
+                    "the call");
         dtd_ddp_free(d);
     }
 }
@@ -289,9 +271,8 @@ static int stepped(void *state)
     return *(int *)state == 2 ? 5 : 0;
 }
 
-static void the_optimiser_steps_with_the_sums(void **state)
+TEST(the_optimiser_steps_with_the_sums)
 {
-    (void)state;
     ddp_case k = plain;
     dtd_optimizer *o = NULL;
     int steps = 0;
@@ -299,7 +280,7 @@ static void the_optimiser_steps_with_the_sums(void **state)
     k.o.leaves = 2 * dtd_size(NULL);
     k.o.accumulate = 2;
     dtd_ddp *d = ddp_of(&k);
-    ok(dtd_optimizer_new(&o, d, stepped, &steps));
+    assert_dtd(dtd_optimizer_new(&o, d, stepped, &steps));
     for (int step = 0; step < 2; step++) {
         for (int part = 0; part < 4; part++) {
             round_of(d, &k, step, 2 * dtd_rank(NULL) + part / 2, part % 2, TENSORS);
@@ -309,16 +290,15 @@ static void the_optimiser_steps_with_the_sums(void **state)
         check(&k, step);
     }
     rounds_of(d, &k, 2, TENSORS);
-    ok(dtd_optimizer_step(o));
+    assert_dtd(dtd_optimizer_step(o));
     assert_int_equal(steps, 3);
     dtd_optimizer_free(o);
     dtd_ddp_free(d);
 }
 
 /* Every second rank; the others go on. */
-static void groups_sum_alone(void **state)
+TEST(groups_sum_alone)
 {
-    (void)state;
     const int n = (dtd_size(NULL) + 1) / 2, rank = dtd_rank(NULL);
     float x[3] = {(float)rank, 1, 2};
     const dtd_tensor one = {x, 3, DTD_F32, "x"};
@@ -330,18 +310,18 @@ static void groups_sum_alone(void **state)
         ranks[i] = 2 * i;
     if (rank % 2)
         return;
-    ok(dtd_group_new(&g, ranks, n, "even"));
-    ok(dtd_ddp_new(&d, &one, 1, &(dtd_ddp_opts){.size = sizeof(dtd_ddp_opts), .sum = 1}, g));
-    ok(dtd_ddp_ready(d, 0));
-    ok(dtd_ddp_wait(d));
+    assert_dtd(dtd_group_new(&g, ranks, n, "even"));
+    assert_dtd(
+        dtd_ddp_new(&d, &one, 1, &(dtd_ddp_opts){.size = sizeof(dtd_ddp_opts), .sum = 1}, g));
+    assert_dtd(dtd_ddp_ready(d, 0));
+    assert_dtd(dtd_ddp_wait(d));
     assert_true(x[0] == (float)(n * (n - 1)) && x[1] == (float)n && x[2] == (float)(2 * n));
     dtd_ddp_free(d);
     dtd_group_free(g);
 }
 
-static void samplers(void **state)
+TEST(samplers)
 {
-    (void)state;
     enum { N = 1000 };
     const int64_t total = INT64_MAX;
     int64_t first, count, sum = 0;
@@ -366,24 +346,7 @@ static void samplers(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_the_tree),
-        cmocka_unit_test(nothing_is_lost_in_2_bits),
-        cmocka_unit_test(lacking_gradients_are_named),
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(the_optimiser_steps_with_the_sums),
-        cmocka_unit_test(groups_sum_alone),
-        cmocka_unit_test(samplers),
-    };
-
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion ends all ranks */
-    if (dtd_init(&argc, &argv) != DTD_OK) {
-        fprintf(stderr, "dtd_init: %s\n", dtd_error());
-        return 1;
-    }
-    if (dtd_rank(NULL) > 0 && !freopen("/dev/null", "w", stdout))
-        return 1;
+    library_open(&argc, &argv);
     list_gradients();
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return dtd_finalize() == DTD_OK ? failed : 1;
+    return library_close(tests_run(NULL, NULL));
 }

@@ -94,16 +94,14 @@ static void table_runs(uint32_t table)
     free(a.want);
 }
 
-static void copies_are_those_of_the_table(void **state)
+TEST(copies_are_those_of_the_table)
 {
-    (void)state;
     for (uint32_t table = 0; table < 12; table++)
         table_runs(table);
 }
 
-static void nothing_to_move(void **state)
+TEST(nothing_to_move)
 {
-    (void)state;
     dt_moves *m = NULL;
 
     assert_ok(dt_moves_create(&m, comm, 2));
@@ -115,9 +113,8 @@ static void nothing_to_move(void **state)
 }
 
 /* A grid of neighbours and of ranks that are as many apart. */
-static void parts_of_a_world(void **state)
+TEST(parts_of_a_world)
 {
-    (void)state;
     for (int wide = 1; wide <= comm->world; wide++) {
         dt_comm *row = NULL, *column = NULL;
         int64_t ranks = 1;
@@ -136,11 +133,6 @@ static void parts_of_a_world(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_those_of_the_table),
-        cmocka_unit_test(nothing_to_move),
-        cmocka_unit_test(parts_of_a_world),
-    };
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

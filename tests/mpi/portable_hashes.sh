@@ -3,16 +3,12 @@
 # here by all that computes tile products (the tile unit, AVX-512, plain C), on 1, 3 and 8 ranks.
 # Where there is no tile unit its instructions are trapped ("trap", tests/support/tile_trap.c).
 # Other hashes are a difference between two machines. So are the bits of float32.
-set -u
-. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-bad=0
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # pair NP CAP ARGS...: "weights_hash state_hash" of a run of 4 steps and a test. CAP is the best
 # instruction set that the ranks use, A+B: A on the even ones, B on the odd ones.
 pair() {
-    local np=$1 cap=$2 out=$dir/last trap=
+    local np=$1 cap=$2 out=$tmp/last trap=
     shift 2
     rm -rf "$out"
     [ "$cap" != trap ] || trap=$trapped cap=amx
@@ -21,11 +17,11 @@ pair() {
         '[ $((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2)) = 1 ] || ODD=$EVEN; DT_MAX_ISA=$ODD exec "$@"' - \
         "$DTRAIN_BIN" --isa amx --data synthetic:76 \
         --width-divisor 16 --image-size 32 --global-batch 32 --no-drop-remainder --epochs 2 --max-steps 4 --schedule-steps 4 \
-        --threads 1 --shards 8 --lr 0.05 --save-every 0 "$@" --out "$out" >"$dir/log" 2>&1 </dev/null; then
-        cat "$dir/log" >&2
+        --threads 1 --shards 8 --lr 0.05 --save-every 0 "$@" --out "$out" >"$tmp/log" 2>&1 </dev/null; then
+        cat "$tmp/log" >&2
         return 1
     fi
-    [ -z "$trap" ] || grep -q 'bf16 (amx)' "$dir/log" || echo "in software"
+    [ -z "$trap" ] || grep -q 'bf16 (amx)' "$tmp/log" || echo "in software"
     hashes "$out"
 }
 
@@ -61,4 +57,4 @@ done <<'END'
 --net vgg11 --precision fp32|bc9003d2a73b4517328182488612dc06 2fbad57b69c62f1db43af54ea422aa9c
 --net resnet50 --precision fp32 --variant torchvision --stem cifar|ec8fd6982bf1026fb86864e3c8668921 c9081831e39239b18f33231352e7f145
 END
-exit $bad
+exit "$bad"

@@ -136,9 +136,8 @@ static dt_moment want_room[MOST_COUNT]; /* the largest of the types */
 
 /* Each group is a tree of its own, from its first shard on; rounds of one tree may have
  * fewer values than it was made for. */
-static void groups_equal_the_definition(void **state)
+TEST(groups_equal_the_definition)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (int shards = 1; shards <= MOST_SHARDS; shards++)
             for (int group = 1; group <= shards + 1; group++) {
@@ -155,7 +154,7 @@ static void groups_equal_the_definition(void **state)
 }
 
 /* In two levels, where ranks have several. */
-static void levels_equal_the_definition(void **state)
+TEST(levels_equal_the_definition)
 {
     comm->own->few = 1;
     groups_equal_the_definition(state);
@@ -163,9 +162,8 @@ static void levels_equal_the_definition(void **state)
 }
 
 /* Groups that lie on one rank each need no other rank: here only rank 0 completes them. */
-static void own_groups_send_nothing(void **state)
+TEST(own_groups_send_nothing)
 {
-    (void)state;
     const int world = comm->world;
     dt_reduce *tree = NULL;
 
@@ -180,9 +178,8 @@ static void own_groups_send_nothing(void **state)
 }
 
 /* Groups that lie on two ranks need no third: here only the first two ranks complete theirs. */
-static void other_groups_are_not_awaited(void **state)
+TEST(other_groups_are_not_awaited)
 {
-    (void)state;
     const tree_case t = {&types[1], comm->world, 0, 3};
     dt_reduce *tree = NULL;
 
@@ -194,9 +191,8 @@ static void other_groups_are_not_awaited(void **state)
 }
 
 /* The data above can tell orders apart: a sum from left to right has other bits. */
-static void order_matters(void **state)
+TEST(order_matters)
 {
-    (void)state;
     const tree_case t = {&types[0], 8, 0, MOST_COUNT};
     static float tree[MOST_COUNT], line[MOST_COUNT], leaf[MOST_COUNT];
 
@@ -209,9 +205,8 @@ static void order_matters(void **state)
     assert_memory_not_equal(tree, line, sizeof tree);
 }
 
-static void misuse_is_refused(void **state)
+TEST(misuse_is_refused)
 {
-    (void)state;
     const int world = comm->world;
     const void *result = NULL;
     dt_reduce *tree = NULL;
@@ -224,14 +219,6 @@ static void misuse_is_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_matters),
-        cmocka_unit_test(groups_equal_the_definition),
-        cmocka_unit_test(levels_equal_the_definition),
-        cmocka_unit_test(own_groups_send_nothing),
-        cmocka_unit_test(other_groups_are_not_awaited),
-        cmocka_unit_test(misuse_is_refused),
-    };
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

@@ -58,15 +58,15 @@ must test $(($(bytes "$step"/shard-*) - $(bytes "$whole/model.safetensors"))) -l
 accepts "${recipe[@]}" --max-steps 5 --save-every 1 --save-shards --out "$tmp/pruned"
 must test "$(find "$tmp/pruned/checkpoints" -mindepth 1 -maxdepth 1 | wc -l)" = 2
 
-# a disk of each host's own, on which an earlier run has left its lock
+# a disk of each host's own, on which an earlier run has left its lock (mpirun's own way to start two
+# programs, with a colon, crashes in Open MPI 5.0.7)
 mkdir -p "$tmp/a" "$tmp/b/run" && touch "$tmp/b/run/.lock"
 apart=("$DTRAIN_BIN" "${recipe[@]}" --save-shards --out run)
-cat >"$tmp/either" <<END
+program "$tmp/either" <<END
 #!/usr/bin/env bash
 if [ "\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}" = 0 ]; then cd "$tmp/a"; else cd "$tmp/b"; fi
 exec $(printf '%q ' "${apart[@]}")
 END
-chmod +x "$tmp/either" # mpirun's own way, with a colon, crashes in Open MPI 5.0.7
 timeout -k 2 "$limit" mpirun -np 2 "$tmp/either" >"$tmp/stdout" 2>"$tmp/stderr"
 must test $? = 73
 must grep -q "is not seen here: --save-shards needs a disk that all hosts share" "$tmp/stderr"

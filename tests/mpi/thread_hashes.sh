@@ -1,15 +1,11 @@
 #!/usr/bin/env bash
 # Threads and ranks change no bit: more threads than lines, blocks of channels or cores, an odd last
 # batch, in both networks and types.
-set -u
-. "$DTRAIN_SOURCE/tests/support/runs.bash" || exit 1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-bad=0
+. "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 # run NP THREADS ARGS...: prints "weights_hash state_hash"
 run() {
-    limit=1800 trained "$1" "$dir/run" --data synthetic:90 --global-batch 71 --max-steps 2 --threads "$2" "${@:3}"
+    limit=1800 trained "$1" "$tmp/run" --data synthetic:90 --global-batch 71 --max-steps 2 --threads "$2" "${@:3}"
 }
 
 types=(fp32 bf16)
@@ -29,4 +25,4 @@ for net in "vgg11 --width-divisor 4" "resnet50 --width-divisor 8"; do
         done
     done
 done
-exit $bad
+exit "$bad"

@@ -55,7 +55,7 @@ static cut_step step_of(const cut_case *k)
 }
 
 /* One group sums no gradient by messages; those of several do not depend on the images. */
-static void plans_count_what_is_sent(void **state)
+TEST(plans_count_what_is_sent)
 {
     static const cut_case cases[] = {
         {"vgg11", "all=out", "local", 8, 32, 8},
@@ -66,7 +66,6 @@ static void plans_count_what_is_sent(void **state)
         {"resnet50", "all=out", "sync", 8, 16, 4},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         cut_case k = cases[i];
         const cut_step one = step_of(&k);
@@ -85,11 +84,10 @@ static void plans_count_what_is_sent(void **state)
 }
 
 /* Rank 0 comes late with new weights: no rank packs what was there before. */
-static void weights_that_come_late_are_packed(void **state)
+TEST(weights_that_come_late_are_packed)
 {
     static const char *const strategies[] = {"", "all=batch", "classifier=out", "all=out"};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(strategies); i++) {
         const cut_case k = {"vgg11", strategies[i], "local", 8, 32, comm->world};
         const dt_options o = options_of(&k);
@@ -114,10 +112,6 @@ static void weights_that_come_late_are_packed(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_count_what_is_sent),
-        cmocka_unit_test(weights_that_come_late_are_packed),
-    };
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

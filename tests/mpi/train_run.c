@@ -53,11 +53,10 @@ static void all_hold_rank_0s(const char *exchange, int copies)
 
 /* A copy on each rank; one on one node, of which all is packed anew; one on each node of as many
  * ranks, else one per rank. */
-static void broadcasts(void **state)
+TEST(broadcasts)
 {
     const int world = comm->world;
 
-    (void)state;
     all_hold_rank_0s("tree", world);
     all_hold_rank_0s("shared", 1);
     if (world < 3)
@@ -70,12 +69,11 @@ static void broadcasts(void **state)
 /* ---- Batch norm ----------------------------------------------------------------------------- */
 
 /* The shards of the one node are all shards; a test needs none. */
-static void node_becomes_a_number(void **state)
+TEST(node_becomes_a_number)
 {
     dt_options o = small_run("vgg11");
     dt_run r;
 
-    (void)state;
     o.bn = "node";
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_string_equal(r.o.bn, "group:8");
@@ -104,12 +102,11 @@ static void set_weights(dt_run *r, const float *bias)
 }
 
 /* Test images in chunks, the last of them with what is left: the mean is that of the images. */
-static void means_are_over_images(void **state)
+TEST(means_are_over_images)
 {
     static const char *const data[] = {"synthetic:1024", "synthetic:1100", "synthetic:3332"};
     float bias[10];
 
-    (void)state;
     for (int k = 0; k < 10; k++)
         bias[k] = (float)((7 * k) % 10) / 4;
     for (size_t d = 0; d < sizeof data / sizeof *data; d++) {
@@ -145,11 +142,6 @@ static void means_are_over_images(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broadcasts),
-        cmocka_unit_test(node_becomes_a_number),
-        cmocka_unit_test(means_are_over_images),
-    };
     ranks_open(argc, argv);
-    return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
+    return ranks_close(tests_run(NULL, NULL));
 }

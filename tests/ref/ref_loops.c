@@ -70,19 +70,17 @@ static void sum_case(void *context)
     test_step_destroy(&t);
 }
 
-static void every_number_is_masked(void **state)
+TEST(every_number_is_masked)
 {
-    (void)state;
     with_each_isa(relu_backward_case, NULL);
 }
 
-static void every_number_is_rounded(void **state)
+TEST(every_number_is_rounded)
 {
     /* the least, a denormal, normal ones, the largest, infinity, NaN */
     static dt_bf16 others[] = {0x0001, 0x0055, 0x0080, 0x2a81, 0x3f80,
                                0x3fab, 0x7f7f, 0x7f80, 0x7fc0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         with_each_isa(sum_case, &others[i]);
 }
@@ -122,9 +120,8 @@ static void pool_case(void *context)
     test_step_destroy(&rest);
 }
 
-static void windows_find_the_same(void **state)
+TEST(windows_find_the_same)
 {
-    (void)state;
     for (int side = 2; side <= 4; side++) {
         test_spec spec = {.op = &dt_op_maxpool,
                           .in = {{5, 16, 13, 64}},
@@ -178,7 +175,7 @@ static void shapes_run(void *context)
     assert_true(d.low == x->digest.low && d.high == x->digest.high);
 }
 
-static void shapes_change_no_bit(void **state)
+TEST(shapes_change_no_bit)
 {
     const dt_attr norm = {.eps = 1e-5f, .relu = true};
     const dt_attr both = {.eps = 1e-5f, .relu = true, .add = true};
@@ -186,7 +183,6 @@ static void shapes_change_no_bit(void **state)
     const int64_t channels[] = {1, 31, 32, 64, 96, 160, 256, 288, 511, 512, 513, 544, 1024, 1056};
     shapes_case x = {.spec = {.type = DT_BF16, .threads = 2}};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         x.spec.in[0] = x.spec.in[1] = i ? odd : large;
         x.spec.op = &dt_op_batchnorm, x.spec.attr = both;
@@ -205,15 +201,4 @@ static void shapes_change_no_bit(void **state)
         x.spec.in[0] = (dt_shape){3, 13, 7, channels[i]};
         with_each_isa(shapes_run, &x);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_masked),
-        cmocka_unit_test(every_number_is_rounded),
-        cmocka_unit_test(windows_find_the_same),
-        cmocka_unit_test(shapes_change_no_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

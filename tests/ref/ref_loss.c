@@ -25,9 +25,8 @@ static const struct {
 };
 enum { SAMPLES = sizeof samples / sizeof *samples, RIGHT = 2 };
 
-static void loss_counts_and_sums(void **state)
+TEST(loss_counts_and_sums)
 {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         const test_spec spec = {.op = &dt_op_softmax_xent,
                                 .in = {{SAMPLES, 1, 1, 3}},
@@ -62,9 +61,8 @@ static void loss_counts_and_sums(void **state)
 }
 
 /* Random logits of some hundreds, hard and smoothed labels. */
-static void loss_of_large_logits(void **state)
+TEST(loss_of_large_logits)
 {
-    (void)state;
     for (int k = 0; k < 3 * FORMS; k++) {
         const test_spec spec = {.op = &dt_op_softmax_xent,
                                 .in = {{64, 1, 1, 10}},
@@ -89,13 +87,12 @@ static void loss_of_large_logits(void **state)
     }
 }
 
-static void loss_weighs_by_the_global_batch(void **state)
+TEST(loss_weighs_by_the_global_batch)
 {
     const test_spec spec = {
         .op = &dt_op_softmax_xent, .in = {{5, 1, 1, 10}}, .logits = true, .logits_out = true};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     o.t.call.divisor = 40;
     oracle_copy(&o);
@@ -104,13 +101,12 @@ static void loss_weighs_by_the_global_batch(void **state)
     oracle_destroy(&o);
 }
 
-static void loss_of_nan_is_nan(void **state)
+TEST(loss_of_nan_is_nan)
 {
     const test_spec spec = {
         .op = &dt_op_softmax_xent, .in = {{3, 1, 1, 10}}, .logits = true, .logits_out = true};
     oracle o;
 
-    (void)state;
     for (int at = 10; at < 20; at++) {
         oracle_create(&o, &spec);
         ((float *)o.t.in[0])[at] = NAN;
@@ -120,15 +116,4 @@ static void loss_of_nan_is_nan(void **state)
         assert_true(isnan(o.t.result.loss_sum));
         oracle_destroy(&o);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_counts_and_sums),
-        cmocka_unit_test(loss_of_large_logits),
-        cmocka_unit_test(loss_weighs_by_the_global_batch),
-        cmocka_unit_test(loss_of_nan_is_nan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

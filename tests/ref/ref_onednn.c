@@ -18,8 +18,6 @@ int main(void)
 #else
 #include "onednn.h"
 
-#include <math.h>
-
 enum { SEED = 51, THREADS = 2 };
 #ifdef __SANITIZE_ADDRESS__
 enum { SANITIZED = true };

@@ -54,9 +54,8 @@ static const test_spec others[] = {
 
 enum { NORMS = DT_COUNT_OF(norms), OTHERS = DT_COUNT_OF(others), LOSSES = 3 };
 
-static void operations_match_naive(void **state)
+TEST(operations_match_naive)
 {
-    (void)state;
     for (int type = DT_F32; type <= DT_BF16; type++) {
         oracle_check(norms, NORMS, (dt_dtype)type, DT_TRAIN);
         oracle_check(norms, NORMS, (dt_dtype)type, DT_EVAL); /* running statistics */
@@ -102,11 +101,10 @@ static void assert_same_bits(dt_digest a, dt_digest b)
 
 /* ... on this number of threads, and without the losses (the last of the others) on each
  * instruction set: they call the C library's expf and logf, which have versions of their own. */
-static void threads_and_instruction_sets_change_no_bit(void **state)
+TEST(threads_and_instruction_sets_change_no_bit)
 {
     const dt_isa best = dt_isa_current();
 
-    (void)state;
     const dt_digest norm = digest_all(norms, NORMS, 1), other = digest_all(others, OTHERS, 1);
     assert_false(norm.low == other.low);
     for (int threads = 2; threads <= 5; threads++) {
@@ -127,12 +125,11 @@ static void threads_and_instruction_sets_change_no_bit(void **state)
 
 /* Means far from 0 (4096 standard deviations), blocks far from each other, an outlier
  * in the rows that the shift is made of: the moments keep their digits. */
-static void batchnorm_moments_are_accurate(void **state)
+TEST(batchnorm_moments_are_accurate)
 {
     const test_spec spec = {.op = &dt_op_batchnorm, .in = {{4, 40, 40, 3}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     const size_t rows = 4 * 40 * 40;
     for (size_t r = 0; r < rows; r++) {
@@ -154,12 +151,11 @@ static void batchnorm_moments_are_accurate(void **state)
     oracle_destroy(&o);
 }
 
-static void batchnorm_of_a_constant_has_no_variance(void **state)
+TEST(batchnorm_of_a_constant_has_no_variance)
 {
     const test_spec spec = {.op = &dt_op_batchnorm, .in = {{3, 19, 21, 5}}, .attr = {.eps = 1e-5f}};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     for (size_t i = 0; i < 3 * 19 * 21 * 5; i++)
         ((float *)o.t.in[0])[i] = 0.1f * (float)(i % 5 + 1);
@@ -176,14 +172,13 @@ static void batchnorm_of_a_constant_has_no_variance(void **state)
 
 /* A NaN in one channel is a NaN in all of its outputs and gradients, and nowhere else.
  */
-static void batchnorm_passes_nan(void **state)
+TEST(batchnorm_passes_nan)
 {
     const test_spec spec = {.op = &dt_op_batchnorm,
                             .in = {{2, 3, 3, 4}, {2, 3, 3, 4}},
                             .attr = {.eps = 1e-5f, .relu = true, .add = true}};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     ((float *)o.t.in[0])[2 * 4 + 1] = NAN;
     spec.op->forward(&o.t.call);
@@ -197,14 +192,13 @@ static void batchnorm_passes_nan(void **state)
 }
 
 /* The data gradient may not be wanted; what is added has one in every network. */
-static void batchnorm_skips_an_unwanted_gradient(void **state)
+TEST(batchnorm_skips_an_unwanted_gradient)
 {
     const test_spec spec = {.op = &dt_op_batchnorm,
                             .in = {{2, 5, 3, 19}, {2, 5, 3, 19}},
                             .attr = {.eps = 1e-5f, .relu = true, .add = true}};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     oracle_forward(&o);
     oracle_backward(&o);
@@ -221,7 +215,7 @@ static void batchnorm_skips_an_unwanted_gradient(void **state)
 /* ---- Maximum -------------------------------------------------------------------- */
 
 /* Numbers of one channel, window by window: ties take the first, NaN wins, -inf alone is found. */
-static void corners(void **state)
+TEST(corners)
 {
     static const struct {
         test_spec spec;
@@ -233,7 +227,6 @@ static void corners(void **state)
          {1, 0, 0, 1, 1}},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         oracle o;
         oracle_create(&o, &cases[i].spec);
@@ -253,14 +246,13 @@ static void corners(void **state)
     }
 }
 
-static void maxpool_padding_never_wins(void **state)
+TEST(maxpool_padding_never_wins)
 {
     const test_spec spec = {.op = &dt_op_maxpool,
                             .in = {{1, 3, 3, 2}},
                             .attr = {.kernel = {2, 2}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}};
     oracle o;
 
-    (void)state;
     oracle_create(&o, &spec);
     for (int i = 0; i < 18; i++)
         ((float *)o.t.in[0])[i] = -1 - (float)i;
@@ -277,7 +269,7 @@ static void maxpool_padding_never_wins(void **state)
     oracle_destroy(&o);
 }
 
-static void wrong_shapes_are_errors(void **state)
+TEST(wrong_shapes_are_errors)
 {
     const dt_shape image[2] = {{1, 4, 4, 3}, {1, 4, 4, 2}};
     dt_node n = {.op = &dt_op_maxpool,
@@ -285,7 +277,6 @@ static void wrong_shapes_are_errors(void **state)
                  .attr = {.kernel = {2, 2}, .stride = {2, 2}, .pad = {2, 0, 0, 0}}};
     dt_shape out;
 
-    (void)state;
     assert_fails(dt_op_maxpool.infer(&n, image, &out), DT_SHAPE,
                  "padding 2, want less than the kernel");
     n.attr = (dt_attr){.kernel = {5, 1}, .stride = {1, 1}};
@@ -296,20 +287,4 @@ static void wrong_shapes_are_errors(void **state)
     n.n_in = 2;
     assert_fails(dt_op_batchnorm.infer(&n, image, &out), DT_SHAPE,
                  "[1, 4, 4, 2] and another shape");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_match_naive),
-        cmocka_unit_test(threads_and_instruction_sets_change_no_bit),
-        cmocka_unit_test(batchnorm_moments_are_accurate),
-        cmocka_unit_test(batchnorm_of_a_constant_has_no_variance),
-        cmocka_unit_test(batchnorm_passes_nan),
-        cmocka_unit_test(batchnorm_skips_an_unwanted_gradient),
-        cmocka_unit_test(corners),
-        cmocka_unit_test(maxpool_padding_never_wins),
-        cmocka_unit_test(wrong_shapes_are_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 #include "net.h"
 #include "wave.h"
 
-#include <math.h>
-
 enum { IMAGES = 8, SIDE = 32, CLASSES = 10, STREAM_IMAGES = 1000 };
 enum { PIXELS = SIDE * SIDE * 3 };
 
@@ -159,7 +157,7 @@ static void check_split(const bench_case *c, const split *s)
     bench_close(&b);
 }
 
-static void groups_equal_batches(void **state)
+TEST(groups_equal_batches)
 {
     static const bench_case cases[] = {{"resnet50", DT_F32}, {"vgg11", DT_F32}};
     static const split splits[] = {
@@ -167,7 +165,6 @@ static void groups_equal_batches(void **state)
         {2, {2, 2, 1, 0, 3}, {4, 1, 3}}, {3, {2, 2, 1, 0, 3}, {5, 3}},
     };
 
-    (void)state;
     for (size_t c = 0; c < DT_COUNT_OF(cases); c++)
         for (size_t s = 0; s < DT_COUNT_OF(splits); s++)
             check_split(&cases[c], &splits[s]);
@@ -175,9 +172,8 @@ static void groups_equal_batches(void **state)
 
 /* ---- A group of one shard has the bits of a shard alone ----------------------------- */
 
-static void alone_is_alone(void **state)
+TEST(alone_is_alone)
 {
-    (void)state;
     static const bench_case cases[] = {
         {"resnet50", DT_F32}, {"resnet50", DT_BF16}, {"vgg11", DT_F32}};
     static const int64_t sizes[WAVE_MOST] = {3, 2, 0, 3};
@@ -211,13 +207,4 @@ static void alone_is_alone(void **state)
         wave_close(&alone);
         bench_close(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_equal_batches),
-        cmocka_unit_test(alone_is_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

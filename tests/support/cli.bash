@@ -33,6 +33,7 @@ tiny=(--data synthetic:64 --net vgg11 --width-divisor 16 --global-batch 32 --sha
 # named and started once more.
 bounded() {
     local try job parent left
+    touch "$tmp/started"
     for try in 1 2; do
         timeout -k 2 "$limit" "$@" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
         job=$!
@@ -116,17 +117,53 @@ refuses() {
     local -x OMPI_MCA_odls_base_sigkill_timeout=0
     read -ra turns <<<"$ranks"
     np=${turns[-1 - refusals++ % ${#turns[@]}]}
-    touch "$tmp/started"
     launch "$np" "$@"
     judge "$want" "np $np: $*" "${texts[@]}"
 }
 
-# accepts ARGS...: succeeds on one rank; a test that only refuses could not fail
-accepts() {
-    touch "$tmp/started"
-    launch 1 "$@"
+# exits CODE WHAT: what has just ended has this exit code, or one of "A|B"
+exits() {
     cases=$((cases + 1))
-    [ "$code" = 0 ] || complain "np 1: $*: want success"
+    [[ $code =~ ^($1)$ ]] || complain "$2: want exit code $1"
+}
+
+# gives CODE COMMAND...: its exit code
+gives() {
+    bounded "${@:2}"
+    exits "$1" "${*:2}"
+}
+
+# accepts_on NP ARGS...: succeeds on so many ranks
+accepts_on() {
+    launch "$@"
+    exits 0 "np $1: ${*:2}"
+}
+
+# accepts ARGS...: succeeds on one rank; a test that only refuses could not fail
+accepts() { accepts_on 1 "$@"; }
+
+# prints COUNT TEXT ARGS...: stdout holds TEXT on COUNT lines at every number of ranks
+prints() {
+    local count=$1 text=$2 np
+    shift 2
+    for np in $ranks; do
+        accepts_on "$np" "$@"
+        [ "$(grep -cF -- "$text" "$tmp/stdout")" = "$count" ] ||
+            complain "np $np: $*: want $count lines with '$text'"
+    done
+}
+
+# job_ends CODE [WHAT]: the job that was started does, within the limit
+job_ends() {
+    job_end
+    exits "$1" "${2:-the job}"
+}
+
+# program FILE: a program with these lines, for PATH and mpirun
+program() {
+    mkdir -p "$(dirname "$1")"
+    cat >"$1"
+    chmod +x "$1"
 }
 
 # must COMMAND...: a step of the test's own, or a check

@@ -1,12 +1,10 @@
-/* folder.h - a folder of a test's own, files in it, and what was written to stderr. */
+/* folder.h - a folder of a test's own, and files in it. */
 #ifndef DT_TEST_FOLDER_H
 #define DT_TEST_FOLDER_H
 #include "test.h"
 
-#include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { FOLDER_PATH = 512 };
 
@@ -33,6 +31,22 @@ static inline void folder_remove(const char *path)
     nftw(path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* FOLDER_TEST(name) { ... }: a test in a new folder, `here`, which does not stay. */
+#define FOLDER_TEST(name) TEST_WITH(folder_enter, folder_leave, name)
+static char here[FOLDER_PATH];
+
+FIXTURE(folder_enter)
+{
+    folder_make(here);
+    return 0;
+}
+
+FIXTURE(folder_leave)
+{
+    folder_remove(here);
+    return 0;
+}
+
 /* "folder/name" in one of four buffers that take turns. */
 static inline const char *folder_path(const char *folder, const char *name)
 {
@@ -53,26 +67,5 @@ static inline void folder_write(const char *folder, const char *name, const void
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, bytes, f), bytes);
     assert_int_equal(fclose(f), 0);
-}
-
-/* Send stderr to a file; folder_heard gives it back and what was written, in `text`. */
-static inline int folder_listen(FILE **into)
-{
-    fflush(stderr);
-    *into = tmpfile();
-    assert_non_null(*into);
-    const int kept = dup(2);
-    dup2(fileno(*into), 2);
-    return kept;
-}
-
-static inline void folder_heard(int kept, FILE *into, char *text, size_t room)
-{
-    fflush(stderr);
-    dup2(kept, 2);
-    close(kept);
-    rewind(into);
-    text[fread(text, 1, room - 1, into)] = '\0';
-    fclose(into);
 }
 #endif

@@ -5,7 +5,6 @@
 #include "golden.h"
 
 #include <assert.h>
-#include <math.h>
 
 /* ---- Limits ---------------------------------------------------------------------- */
 

@@ -53,4 +53,26 @@ static inline void test_net_close(test_net *t)
     dt_slab_destroy(&t->statistics);
     dt_slab_destroy(&t->packed);
 }
+
+/* A network and a plan of it, without memory. */
+typedef struct test_plan {
+    test_net n;
+    dt_plan *plan;
+} test_plan;
+
+static inline test_plan test_plan_create(const dt_net_spec *spec, const dt_model_opts *opts,
+                                         int64_t batch, dt_mode mode)
+{
+    test_plan p;
+
+    test_net_create(&p.n, spec, opts);
+    assert_ok(dt_plan_create(&p.plan, p.n.model, batch, mode));
+    return p;
+}
+
+static inline void test_plan_close(test_plan *p)
+{
+    dt_plan_destroy(p->plan);
+    test_net_close(&p->n);
+}
 #endif

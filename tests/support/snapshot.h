@@ -1,6 +1,7 @@
 /* snapshot.h - a small network's numbers at step k, and a run folder to save them in. */
 #ifndef DT_TEST_SNAPSHOT_H
 #define DT_TEST_SNAPSHOT_H
+#include "capture.h"
 #include "folder.h"
 
 #include <dirent.h>
@@ -63,6 +64,8 @@ static inline int snapshot_release(void **state)
     return 0;
 }
 
+#define SNAPSHOT_TEST(name) TEST_OF_FIXTURE(snapshot_make, snapshot_release, name)
+
 /* The numbers and the place of step k. */
 static inline void snapshot_fill(fixture *f, int64_t k)
 {
@@ -111,13 +114,11 @@ static inline dt_status snapshot_load(const char *path, const dt_snapshot *into,
 }
 
 /* The newest valid checkpoint of any step, and what the search has written to stderr. */
-static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], char text[4000])
+static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], capture *heard)
 {
-    FILE *log = NULL;
-    const int kept = folder_listen(&log);
+    capture_begin(heard);
     const dt_status st = dt_checkpoint_find(path, &(dt_take){.end = INT64_MAX}, found);
-
-    folder_heard(kept, log, text, 4000);
+    capture_end(heard);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* sources.h - data sources, opened, loaded and heard. */
 #ifndef DT_TEST_SOURCES_H
 #define DT_TEST_SOURCES_H
+#include "capture.h"
 #include "folder.h"
 
 #include "data/data.h"
@@ -24,6 +25,23 @@ static inline void source_close(dt_source *s, void *memory)
     free(memory);
 }
 
+/* Of the CIFAR files that tests make up: the records of file 0, 1, ... */
+static inline uint8_t cifar_pixel(int file, int record, int channel, int y, int x)
+{
+    return (uint8_t)(file * 31 + record * 7 + channel * 85 + y * 5 + x * 3);
+}
+
+static inline void cifar_check(const dt_source *s, bool test, int64_t i, int want, int file,
+                               int record)
+{
+    int32_t label = -1;
+    const uint8_t *image = dt_source_image(s, test, i, &label);
+
+    assert_int_equal(label, want);
+    for (int k = 0; k < 3 * 32 * 32; k++)
+        assert_int_equal(image[k], cifar_pixel(file, record, k % 3, k / 96, k / 3 % 32));
+}
+
 /* What is wrong shows when it is opened or when it is read. */
 static inline dt_status source_try(const char *path)
 {
@@ -38,15 +56,14 @@ static inline dt_status source_try(const char *path)
     return st;
 }
 
-/* A good one; what was said of it, in `text`. */
-static inline void source_heard(const char *path, int64_t subset, char text[2048])
+/* A good one; what was said of it, in heard->text. */
+static inline void source_heard(const char *path, int64_t subset, capture *heard)
 {
-    FILE *into = NULL;
     void *memory = NULL;
-    const int kept = folder_listen(&into);
 
+    capture_begin(heard);
     dt_source *s = source_loaded(path, subset, 0, &memory);
     source_close(s, memory);
-    folder_heard(kept, into, text, 2048);
+    capture_end(heard);
 }
 #endif

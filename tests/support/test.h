@@ -2,6 +2,7 @@
 #ifndef DT_TEST_H
 #define DT_TEST_H
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,10 +10,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/base.h"
+
+/* TEST(name) { ... } is a test, which tests_run runs, in the order of the file; TEST_WITH runs
+ * `before` and `after` around it. All three are given cmocka's `state`. */
+#define TEST(name) TEST_WITH(NULL, NULL, name)
+#define TEST_WITH(before, after, name)                                                             \
+    static void name(void **state);                                                                \
+    __attribute__((constructor(1000 + __LINE__))) static void name##_listed(void)                  \
+    {                                                                                              \
+        test_add((struct CMUnitTest){#name, name, before, after, NULL});                           \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+/* What runs before or after a test, or all of them: 0. */
+#define FIXTURE(name) static inline int name(__attribute__((unused)) void **state)
+
+/* A test of a `fixture *f`, which `before` leaves in `*state`. */
+#define TEST_OF_FIXTURE(before, after, name)                                                       \
+    static void name##_of(fixture *f);                                                             \
+    TEST_WITH(before, after, name)                                                                 \
+    {                                                                                              \
+        name##_of(*state);                                                                         \
+    }                                                                                              \
+    static void name##_of(fixture *f)
+
+/* What they come to: test.c has the list, and a main for files without one of their own. tests_run
+ * runs them between `before` and `after`, which may be NULL, and returns how many have failed. */
+void test_add(struct CMUnitTest test);
+int tests_run(CMFixtureFunction before, CMFixtureFunction after);
 
 /* A call that must succeed; the recorded cause is printed when it does not. */
 #define assert_ok(call)                                                                            \

@@ -1,35 +1,12 @@
 /* base_cgroup.c - limits of control groups, read from made-up /proc and /sys trees. */
 #include "base/cgroup.h"
-#include "test.h"
+#include "folder.h"
 
-static char root[64];
-
-static int make_root(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/dtrain-cgroup-XXXXXX");
-    return mkdtemp(root) == NULL;
-}
-
-static int remove_root(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", root);
-    return system(command);
-}
-
-/* root/path with this content, its folders made. */
+/* here/path with this content, its folders made. */
 static void put(const char *path, const char *content)
 {
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    assert_ok(dt_parents_make(full));
-    FILE *f = fopen(full, "w");
-    assert_non_null(f);
-    assert_true(fputs(content, f) >= 0);
-    assert_int_equal(fclose(f), 0);
+    assert_ok(dt_parents_make(folder_path(here, path)));
+    folder_write(here, path, content, strlen(content));
 }
 
 #define SYS "sys/fs/cgroup/"
@@ -84,25 +61,17 @@ static const struct {
     {"proc/self/cgroup", "0::/\n", 400, 0},
 };
 
-static void limits_are_the_least_that_hold(void **state)
+FOLDER_TEST(limits_are_the_least_that_hold)
 {
     for (size_t i = 0; i < DT_COUNT_OF(lines); i++) {
         if (lines[i].path[0]) {
             put(lines[i].path, lines[i].content);
         } else {
-            remove_root(state);
-            make_root(state);
+            folder_leave(state);
+            folder_enter(state);
         }
-        const dt_cgroup least = dt_cgroup_limits(root);
+        const dt_cgroup least = dt_cgroup_limits(here);
         assert_int_equal(least.memory_left, lines[i].left);
         assert_int_equal(least.cpus, lines[i].cpus);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(limits_are_the_least_that_hold, make_root, remove_root),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

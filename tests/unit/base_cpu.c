@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 /* The value of a line "name : value" of /proc/cpuinfo with a space at both ends, "" when there is
  * none. */
@@ -51,16 +50,14 @@ static dt_isa isa_by_flags(void)
     return DT_ISA_AMX;
 }
 
-static int forget_limits(void **state)
+FIXTURE(forget_limits)
 {
-    (void)state;
     dt_isa_limit(DT_ISA_AMX);
     return unsetenv("DT_MAX_ISA");
 }
 
-static void isa_is_what_the_kernel_lists(void **state)
+TEST_WITH(forget_limits, NULL, isa_is_what_the_kernel_lists)
 {
-    (void)state;
     const dt_isa listed = isa_by_flags(), found = dt_isa_current();
     if (listed == DT_ISA_COUNT) {
         test_skips("flags: /proc/cpuinfo has none");
@@ -73,9 +70,8 @@ static void isa_is_what_the_kernel_lists(void **state)
         assert_int_equal(found, listed);
 }
 
-static void isa_names_are_parsed(void **state)
+TEST(isa_names_are_parsed)
 {
-    (void)state;
     dt_isa isa = DT_ISA_COUNT;
     for (int i = 0; i < DT_ISA_COUNT; i++) {
         assert_true(dt_isa_parse(dt_isa_name((dt_isa)i), &isa));
@@ -89,9 +85,8 @@ static void isa_names_are_parsed(void **state)
     assert_int_equal(isa, DT_ISA_AVX512_BF16);
 }
 
-static void limit_lowers_and_never_raises(void **state)
+TEST_WITH(forget_limits, NULL, limit_lowers_and_never_raises)
 {
-    (void)state;
     const int best = (int)dt_isa_current();
     for (int i = DT_ISA_COUNT - 1; i >= 0; i--) {
         dt_isa_limit((dt_isa)i);
@@ -99,9 +94,8 @@ static void limit_lowers_and_never_raises(void **state)
     }
 }
 
-static void environment_limits(void **state)
+TEST_WITH(forget_limits, NULL, environment_limits)
 {
-    (void)state;
     static const struct {
         const char *value;
         dt_isa isa;
@@ -124,9 +118,8 @@ static void environment_limits(void **state)
     assert_int_equal(dt_isa_current(), DT_MIN((int)DT_ISA_AVX512, best));
 }
 
-static void what_is_imagined_passes_for_the_best(void **state)
+TEST_WITH(forget_limits, NULL, what_is_imagined_passes_for_the_best)
 {
-    (void)state;
     const dt_isa best = dt_isa_current();
 #if defined(__x86_64__)
     for (int i = 0; i < DT_ISA_COUNT; i++) {
@@ -142,9 +135,8 @@ static void what_is_imagined_passes_for_the_best(void **state)
 #endif
 }
 
-static void machine_agrees_with_the_library(void **state)
+TEST(machine_agrees_with_the_library)
 {
-    (void)state;
     dt_machine m;
     struct utsname name;
     struct sysinfo info;
@@ -164,9 +156,8 @@ static void machine_agrees_with_the_library(void **state)
         assert_int_equal(m.l2_bytes, l2);
 }
 
-static void affinity_lowers_the_allowed_cores_only(void **state)
+TEST(affinity_lowers_the_allowed_cores_only)
 {
-    (void)state;
     cpu_set_t all, one;
     dt_machine before, after;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
@@ -182,18 +173,4 @@ static void affinity_lowers_the_allowed_cores_only(void **state)
     assert_int_equal(after.cores_allowed, omp_get_num_places() > 0 ? before.cores_allowed : 1);
     assert_int_equal(after.cores, before.cores);
     assert_true(before.cores_allowed <= CPU_COUNT(&all));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(isa_is_what_the_kernel_lists, forget_limits),
-        cmocka_unit_test(isa_names_are_parsed),
-        cmocka_unit_test_setup(limit_lowers_and_never_raises, forget_limits),
-        cmocka_unit_test_setup(environment_limits, forget_limits),
-        cmocka_unit_test_setup(what_is_imagined_passes_for_the_best, forget_limits),
-        cmocka_unit_test(machine_agrees_with_the_library),
-        cmocka_unit_test(affinity_lowers_the_allowed_cores_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

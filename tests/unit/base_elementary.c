@@ -2,7 +2,6 @@
  * long double's, special values, and the same bits as where the hash below was made. */
 #include "test.h"
 #include <float.h>
-#include <math.h>
 
 /* |x - exact| in units of exact's last place as a double. */
 static double units(double x, long double exact)
@@ -33,7 +32,7 @@ static long double exact_cos(long double x)
     return cosl(8 * atanl(1) * x);
 }
 
-static void errors_are_small(void **state)
+TEST(errors_are_small)
 {
     static const struct {
         double (*ours)(double);
@@ -46,7 +45,6 @@ static void errors_are_small(void **state)
         {dt_cos_turns, exact_cos, same, {{0, 1}, {-0.5, 0.5}, {0, 1e-4}, {-3, 3}}, 2.5},
     };
 
-    (void)state;
     for (size_t r = 0; r < DT_COUNT_OF(rows); r++)
         for (uint64_t i = 0; i < 4 * TRIES; i++) {
             const double *from = rows[r].from[i % 4];
@@ -58,9 +56,8 @@ static void errors_are_small(void **state)
         }
 }
 
-static void special_values(void **state)
+TEST(special_values)
 {
-    (void)state;
     assert_true(dt_exp(0) == 1 && dt_exp(-0.0) == 1);
     assert_true(dt_exp(-HUGE_VAL) == 0 && dt_exp(-1e9) == 0 && dt_exp(-746) == 0);
     assert_true(dt_exp(HUGE_VAL) == HUGE_VAL && dt_exp(710) == HUGE_VAL);
@@ -74,12 +71,11 @@ static void special_values(void **state)
 }
 
 /* A hash of many results: another CPU or compiler has the same. */
-static void bits_are_recorded(void **state)
+TEST(bits_are_recorded)
 {
     dt_hash h;
     char text[DT_DIGEST_CHARS];
 
-    (void)state;
     dt_hash_init(&h);
     for (uint64_t i = 0; i < TRIES; i++) {
         const double x[3] = {dt_exp(between(-745, 710, i)), dt_log(between(0, 100, i)),
@@ -88,14 +84,4 @@ static void bits_are_recorded(void **state)
     }
     dt_digest_text(dt_hash_digest(&h), text);
     assert_string_equal(text, "2f6693b81d8b7025f6c34bb8e632ae01");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_small),
-        cmocka_unit_test(special_values),
-        cmocka_unit_test(bits_are_recorded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

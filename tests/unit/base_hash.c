@@ -4,17 +4,15 @@
 enum { BYTES = 40 * 256 };
 static unsigned char data[BYTES];
 
-static int fill_data(void **state)
+FIXTURE(fill_data)
 {
-    (void)state;
     for (size_t i = 0; i < BYTES; i++)
         data[i] = (unsigned char)(i % 256);
     return 0;
 }
 
-static void texts_are_those_of_xxhsum(void **state)
+TEST(texts_are_those_of_xxhsum)
 {
-    (void)state;
     static const struct {
         const char *input;
         size_t bytes;
@@ -39,9 +37,8 @@ static void assert_same(dt_digest a, dt_digest b)
     assert_true(a.low == b.low && a.high == b.high);
 }
 
-static void streams_equal_one_call(void **state)
+TEST(streams_equal_one_call)
 {
-    (void)state;
     static const size_t pieces[] = {1, 7, 64, 240, 241, 1024, BYTES};
     for (size_t i = 0; i < DT_COUNT_OF(pieces); i++) {
         dt_hash h;
@@ -60,9 +57,5 @@ static void streams_equal_one_call(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_those_of_xxhsum),
-        cmocka_unit_test(streams_equal_one_call),
-    };
-    return cmocka_run_group_tests(tests, fill_data, NULL);
+    return tests_run(fill_data, NULL);
 }

@@ -22,7 +22,7 @@ static void home_on(dt_home *h, const char *machine, dt_seat seat, int cpus)
     hwloc_topology_destroy(t);
 }
 
-static void ranks_get_equal_shares(void **state)
+TEST(ranks_get_equal_shares)
 {
     static const char two[] = "package:2 [numa] core:4 pu:1",
                       four[] = "package:2 numa:2 core:2 pu:2";
@@ -53,7 +53,6 @@ static void ranks_get_equal_shares(void **state)
         {"package:1 [numa] core:8 pu:1", 0, 2, 4, ALL, 0, false, "no: packages", 0, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         const dt_seat seat = {.rank = rows[i].rank,
                               .ranks = rows[i].ranks,
@@ -71,13 +70,12 @@ static void ranks_get_equal_shares(void **state)
 }
 
 /* Shares are the same or have no CPU in common, leave none out, and have a CPU for each rank. */
-static void shares_cover_the_machine(void **state)
+TEST(shares_cover_the_machine)
 {
     static const char *const machine[] = {"package:2 [numa] core:6 pu:2",
                                           "package:3 numa:4 core:2 pu:1", "numa:6 core:4 pu:1",
                                           "package:12 core:2 pu:1"};
 
-    (void)state;
     for (size_t m = 0; m < DT_COUNT_OF(machine); m++)
         for (int ranks = 2; ranks <= 12; ranks++) {
             cpu_set_t seen, both, before;
@@ -104,9 +102,8 @@ static void masks(cpu_set_t mask[2]) /* of each thread */
     (void)sched_getaffinity(0, sizeof *mask, &mask[omp_get_thread_num()]);
 }
 
-static void threads_enter_and_leave(void **state)
+TEST(threads_enter_and_leave)
 {
-    (void)state;
     dt_home home = {.kind = "NUMA node"}, none = {.kind = NULL};
     cpu_set_t all, mask[2];
 
@@ -129,14 +126,4 @@ static void threads_enter_and_leave(void **state)
     CPU_SET(CPU_SETSIZE - 1, &home.cpus); /* the system refuses a CPU that it does not have */
     dt_home_enter(&home, 2);
     assert_null(home.kind);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_get_equal_shares),
-        cmocka_unit_test(shares_cover_the_machine),
-        cmocka_unit_test(threads_enter_and_leave),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,9 @@
 #include "test.h"
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
-static void slab_is_aligned_and_zeroed(void **state)
+TEST(slab_is_aligned_and_zeroed)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
     for (size_t i = 0; i < DT_COUNT_OF(sizes); i++) {
         dt_slab s;
@@ -27,9 +25,8 @@ static void slab_is_aligned_and_zeroed(void **state)
     }
 }
 
-static void impossible_slab_is_refused(void **state)
+TEST(impossible_slab_is_refused)
 {
-    (void)state;
     /* More than the address space holds, and more than a size can add to. */
     static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX, SIZE_MAX - 4096, PTRDIFF_MAX};
     for (size_t i = 0; i < DT_COUNT_OF(sizes); i++) {
@@ -40,9 +37,8 @@ static void impossible_slab_is_refused(void **state)
     }
 }
 
-static void calloc_zeroes_and_refuses(void **state)
+TEST(calloc_zeroes_and_refuses)
 {
-    (void)state;
     double *x = NULL;
     assert_ok(dt_calloc(&x, 1000, sizeof *x, "numbers"));
     for (size_t i = 0; i < 1000; i++)
@@ -61,9 +57,8 @@ static void calloc_zeroes_and_refuses(void **state)
     assert_ptr_equal(x, &here);
 }
 
-static void available_is_within_the_machine(void **state)
+TEST(available_is_within_the_machine)
 {
-    (void)state;
     struct sysinfo info;
     assert_int_equal(sysinfo(&info), 0);
     const uint64_t total = (uint64_t)info.totalram * info.mem_unit;
@@ -72,9 +67,8 @@ static void available_is_within_the_machine(void **state)
     assert_true(left <= total);
 }
 
-static void limits_count(void **state)
+TEST(limits_count)
 {
-    (void)state;
     static const struct {
         int resource;
         rlim_t lowest; /* at which this test still runs */
@@ -102,16 +96,4 @@ static void limits_count(void **state)
     assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
     assert_true(little <= 64 << 20 && calm > little);
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slab_is_aligned_and_zeroed),
-        cmocka_unit_test(impossible_slab_is_refused),
-        cmocka_unit_test(calloc_zeroes_and_refuses),
-        cmocka_unit_test(available_is_within_the_machine),
-        cmocka_unit_test(limits_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,5 @@
 /* base_number.c - bf16 and binary16 by the definition of their values, and merged moments. */
 #include "test.h"
-#include <math.h>
-#include <stdio.h>
 
 /* |x| by the format: so many bits of fraction, the exponent above them with its bias. The exponent
  * of infinities counts on, so the value after bf16's largest is 2^128. */
@@ -19,9 +17,8 @@ static double bf16_magnitude(unsigned x)
     return magnitude(x, 7, 127);
 }
 
-static void every_16_bit_float_has_its_value(void **state)
+TEST(every_16_bit_float_has_its_value)
 {
-    (void)state;
     for (unsigned x = 0; x <= 0xffff; x++) {
         const float both[] = {dt_bf16_to_f32((dt_bf16)x), dt_f16_to_f32((dt_f16)x)};
         const double want[] = {bf16_magnitude(x), magnitude(x, 10, 15)};
@@ -72,9 +69,8 @@ static unsigned wrong_nans(uint32_t upper, uint32_t stride)
     return wrong + (infinite && dt_f32_to_bf16(float_of(upper << 16)) != upper);
 }
 
-static void every_float_is_rounded_to_even(void **state)
+TEST(every_float_is_rounded_to_even)
 {
-    (void)state;
 #ifdef __SANITIZE_ADDRESS__
     const uint32_t stride = 64; /* slow there; the middle, 0x8000, is among them */
 #else
@@ -106,9 +102,8 @@ static dt_moment moment_of(unsigned begin, unsigned end)
     return dt_moment_merge(moment_of(begin, middle), moment_of(middle, end));
 }
 
-static void merged_moments_are_those_of_the_whole(void **state)
+TEST(merged_moments_are_those_of_the_whole)
 {
-    (void)state;
     static const unsigned counts[] = {1, 2, 3, 7, 1000, 4099};
     for (size_t i = 0; i < DT_COUNT_OF(counts); i++) {
         const unsigned n = counts[i];
@@ -132,7 +127,7 @@ static void merged_moments_are_those_of_the_whole(void **state)
 
 /* ---- Numbers as text ------------------------------------------------------------------ */
 
-static void decimal_numbers_are_read_up_to_what_follows(void **state)
+TEST(decimal_numbers_are_read_up_to_what_follows)
 {
     static const struct {
         const char *text, *rest;
@@ -145,7 +140,6 @@ static void decimal_numbers_are_read_up_to_what_follows(void **state)
     int64_t whole;
     double real;
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(good); i++) {
         assert_true(dt_real_parse(good[i].text, &end, &real));
         assert_true(real == good[i].value);
@@ -160,7 +154,7 @@ static void decimal_numbers_are_read_up_to_what_follows(void **state)
     assert_true(whole == INT64_MIN);
 }
 
-static void other_spellings_of_numbers_are_refused(void **state)
+TEST(other_spellings_of_numbers_are_refused)
 {
     static const char *const bad[] = {
         "",         " 1",  "\t1",  "\n1",  "x",    "-",     "+",    "--1", "inf", "-inf", "+INF",
@@ -170,7 +164,6 @@ static void other_spellings_of_numbers_are_refused(void **state)
     int64_t whole;
     double real;
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++) {
         const bool hex = strpbrk(bad[i], "xX") != NULL && strlen(bad[i]) > 1;
         assert_false(dt_real_parse(bad[i], &end, &real));
@@ -188,9 +181,8 @@ static void other_spellings_of_numbers_are_refused(void **state)
         dt_real_parse("2.2250738585072014e-308", &end, &real)); /* the least of full digits */
 }
 
-static void a_nan_has_no_sign(void **state)
+TEST(a_nan_has_no_sign)
 {
-    (void)state;
     const double nans[] = {(double)NAN, -(double)NAN};
     char text[16];
 
@@ -199,17 +191,4 @@ static void a_nan_has_no_sign(void **state)
         assert_string_equal(text, "nan");
     }
     assert_true(dt_nan_unsigned(-2) < -1 && dt_nan_unsigned(-(double)INFINITY) < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_16_bit_float_has_its_value),
-        cmocka_unit_test(every_float_is_rounded_to_even),
-        cmocka_unit_test(merged_moments_are_those_of_the_whole),
-        cmocka_unit_test(decimal_numbers_are_read_up_to_what_follows),
-        cmocka_unit_test(other_spellings_of_numbers_are_refused),
-        cmocka_unit_test(a_nan_has_no_sign),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

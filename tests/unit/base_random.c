@@ -1,11 +1,9 @@
 /* base_random.c - Philox against its published vectors, and tensors drawn from it. */
 #include "test.h"
-#include <math.h>
 
 /* kat_vectors of the Random123 distribution, lines "philox4x32 10". */
-static void philox_gives_the_published_vectors(void **state)
+TEST(philox_gives_the_published_vectors)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], answer[4];
     } kat[] = {
@@ -26,9 +24,8 @@ static void philox_gives_the_published_vectors(void **state)
     }
 }
 
-static void uniform_and_below_stay_inside(void **state)
+TEST(uniform_and_below_stay_inside)
 {
-    (void)state;
     assert_true(dt_uniform(0) == 0);
     assert_true(dt_uniform(0xffffffffu) == 1 - 0x1p-24f);
     assert_true(dt_uniform(0x80000000u) == 0.5f);
@@ -50,9 +47,8 @@ static void uniform_and_below_stay_inside(void **state)
 
 /* The numbers below are from a separate program in Python, written from the definitions
  * in base.h with its own Philox. */
-static void fills_give_the_defined_elements(void **state)
+TEST(fills_give_the_defined_elements)
 {
-    (void)state;
     enum { COUNT = 1000001 };
     static float x[COUNT];
     static const struct {
@@ -82,9 +78,8 @@ static void fills_give_the_defined_elements(void **state)
 
 /* A seed whose first draw is 0, searched for: u1 is 2^-32, not 0, and z the largest of
  * all, sqrt(64 log 2) = 6.66 times the cosine. */
-static void normal_is_finite_at_the_lowest_draw(void **state)
+TEST(normal_is_finite_at_the_lowest_draw)
 {
-    (void)state;
     const uint32_t seed = 313740703;
     const float value = 0x1.a9027400p+2f;
     uint32_t bits[4];
@@ -95,9 +90,8 @@ static void normal_is_finite_at_the_lowest_draw(void **state)
     assert_true(fabsf(x - value) <= 0x1p-23f * value);
 }
 
-static void every_part_of_the_key_counts(void **state)
+TEST(every_part_of_the_key_counts)
 {
-    (void)state;
     uint32_t base[4], other[5][4];
     dt_random(1, DT_STREAM_INIT, 2, 3, 4, base);
     dt_random(9, DT_STREAM_INIT, 2, 3, 4, other[0]);
@@ -114,16 +108,4 @@ static void every_part_of_the_key_counts(void **state)
     assert_memory_equal(a, b, sizeof b); /* a longer tensor has the same beginning */
     dt_fill_uniform(b, 5, 0, 1, 1, DT_STREAM_INIT, 5);
     assert_memory_not_equal(a, b, sizeof b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_vectors),
-        cmocka_unit_test(uniform_and_below_stay_inside),
-        cmocka_unit_test(fills_give_the_defined_elements),
-        cmocka_unit_test(normal_is_finite_at_the_lowest_draw),
-        cmocka_unit_test(every_part_of_the_key_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,9 @@
 #include "test.h"
 
 #include "capture.h"
-#include <unistd.h>
 
-static void codes_are_the_documented_ones(void **state)
+TEST(codes_are_the_documented_ones)
 {
-    (void)state;
     static const struct {
         dt_status status;
         int code;
@@ -27,9 +25,8 @@ static void codes_are_the_documented_ones(void **state)
                         "a loss or a number of the model is not finite");
 }
 
-static void first_cause_is_kept(void **state)
+TEST(first_cause_is_kept)
 {
-    (void)state;
     dt_fail_clear();
     assert_string_equal(dt_fail_text(), "");
     assert_int_equal(dt_fail(DT_IO, "cannot read '%s' at %d", "a.bin", 17), DT_IO);
@@ -42,7 +39,7 @@ static void first_cause_is_kept(void **state)
 }
 
 /* Only our faults name the source. */
-static void text_is_bounded_and_harmless(void **state)
+TEST(text_is_bounded_and_harmless)
 {
     static const struct {
         dt_status status;
@@ -54,7 +51,6 @@ static void text_is_bounded_and_harmless(void **state)
     };
     static char large[100000];
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         dt_fail_clear();
         assert_int_equal(dt_fail_at("/a/b/op.c", 12, rows[i].status, "%s", rows[i].text),
@@ -72,7 +68,7 @@ static void text_is_bounded_and_harmless(void **state)
 }
 
 /* Control characters, those above 0x7f as well, as characters and as bytes; all else stays. */
-static void nothing_steers_a_terminal(void **state)
+TEST(nothing_steers_a_terminal)
 {
     static const struct {
         const char *text, *shown;
@@ -90,7 +86,6 @@ static void nothing_steers_a_terminal(void **state)
         {"\xc3\x9b, \xe2\x9b\x9b", "\xc3\x9b, \xe2\x9b\x9b"},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         char text[64];
         snprintf(text, sizeof text, "%s", row[i].text);
@@ -99,7 +94,7 @@ static void nothing_steers_a_terminal(void **state)
     }
 }
 
-static void log_speaks_once(void **state)
+TEST(log_speaks_once)
 {
     static const struct {
         int rank, world;
@@ -107,7 +102,6 @@ static void log_speaks_once(void **state)
     } rows[] = {{0, 1, true, false}, {0, 8, true, true}, {5, 8, false, true}};
     char expected[512], host[64], who[128] = "";
 
-    (void)state;
     assert_int_equal(gethostname(host, sizeof host), 0);
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         capture c;
@@ -124,16 +118,4 @@ static void log_speaks_once(void **state)
         assert_string_equal(c.text, expected);
     }
     dt_log_init(0, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_the_documented_ones),
-        cmocka_unit_test(first_cause_is_kept),
-        cmocka_unit_test(text_is_bounded_and_harmless),
-        cmocka_unit_test(nothing_steers_a_terminal),
-        cmocka_unit_test(log_speaks_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,13 +62,12 @@ static void flip_found(dt_run *r, float *at, const char *area, const char *tenso
 }
 
 /* Every tensor, its last float; and both sides of a bound between blocks of a large one. */
-static void slices_are_named(void **state)
+TEST(slices_are_named)
 {
     dt_options o = small("vgg11", 1);
     dt_run r;
     size_t large = 0;
 
-    (void)state;
     o.width_divisor = 4;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
@@ -98,13 +97,12 @@ static void slices_are_named(void **state)
 
 /* ---- Packed copies ----------------------------------------------------------------------- */
 
-static void packed_copies_are_named(void **state)
+TEST(packed_copies_are_named)
 {
     const dt_options o = small("resnet50", 2);
     dt_run r;
     size_t copies = 0;
 
-    (void)state;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     assert_ok(step(&r, 0));
     assert_ok(packed_check(&r));
@@ -139,11 +137,10 @@ static void packed_copies_are_named(void **state)
 
 /* Every shard comes round, is run again, and has the same bits; uneven batches and empty
  * shards included. And the bits of the run are those of a run without checks. */
-static void healthy_runs_are_left_alone(void **state)
+TEST(healthy_runs_are_left_alone)
 {
     char text[3][DT_DIGEST_CHARS];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         dt_options o = small("resnet50", i == 0 ? 0 : 1);
         dt_digest digest;
@@ -171,7 +168,7 @@ static void healthy_runs_are_left_alone(void **state)
 
 /* What tests/support/flip.c damages, and when: (kind, step) -> the step that ends the run; 0:
  * none. */
-static void flips_are_found(void **state)
+TEST(flips_are_found)
 {
     static const struct {
         const char *flip;
@@ -191,7 +188,6 @@ static void flips_are_found(void **state)
         {"images 0 5 features.4.weight 22", 0, 1, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dt_options o = small("vgg11", cases[i].every);
         dt_run r;
@@ -218,12 +214,11 @@ static void flips_are_found(void **state)
 /* ---- Words ---------------------------------------------------------------------------------- */
 
 /* Indices are those of the file's tensor: dt_param_to_file says where a float goes. */
-static void elements_have_the_file_s_indices(void **state)
+TEST(elements_have_the_file_s_indices)
 {
     const dt_options o = small("resnet50", 1);
     dt_run r;
 
-    (void)state;
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     for (size_t i = 0; i < r.net->params; i += 3) {
         const dt_param *p = &r.net->param[i];
@@ -255,17 +250,10 @@ int main(void)
 {
     int argc = 0;
     char **argv = NULL;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_are_named),
-        cmocka_unit_test(packed_copies_are_named),
-        cmocka_unit_test(healthy_runs_are_left_alone),
-        cmocka_unit_test(flips_are_found),
-        cmocka_unit_test(elements_have_the_file_s_indices),
-    };
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
     dt_extra_check();
-    const int failed = cmocka_run_group_tests_name("checks", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     dt_comm_close(comm);
     return failed;
 }

@@ -4,7 +4,6 @@
 #include "test.h"
 
 #include "capture.h"
-#include <unistd.h>
 
 enum { MAX_WORDS = 16 };
 
@@ -49,27 +48,20 @@ static void write_file(char *path, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static void words_make_commands(void **state)
+TEST(words_make_commands)
 {
     static const struct {
         const char *words;
         int command;
     } cases[] = {
-        {"", DT_RUN_TRAIN},
-        {"--lr|1", DT_RUN_TRAIN},
-        {"train|--lr|1", DT_RUN_TRAIN},
-        {"eval|m", DT_RUN_EVAL},
-        {"env", DT_RUN_ENV},
-        {"version", DT_RUN_VERSION},
-        {"--version", DT_RUN_VERSION},
-        {"--help", DT_RUN_HELP},
-        {"--help=all", DT_RUN_HELP},
-        {"env|--help", DT_RUN_HELP},
-        {"--print-config", DT_RUN_CONFIG},
-        {"train|--print-config", DT_RUN_CONFIG},
+        {"", DT_RUN_TRAIN},                {"--lr|1", DT_RUN_TRAIN},
+        {"train|--lr|1", DT_RUN_TRAIN},    {"eval|m", DT_RUN_EVAL},
+        {"env", DT_RUN_ENV},               {"version", DT_RUN_VERSION},
+        {"--version", DT_RUN_VERSION},     {"--help", DT_RUN_HELP},
+        {"--help=all", DT_RUN_HELP},       {"env|--help", DT_RUN_HELP},
+        {"--print-config", DT_RUN_CONFIG}, {"train|--print-config", DT_RUN_CONFIG},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         assert_ok(start(cases[i].words, ""));
         assert_ptr_equal(s.command, &dt_core_command[cases[i].command]);
@@ -78,13 +70,12 @@ static void words_make_commands(void **state)
 }
 
 /* Each command is found by its name, whatever stands between its words; an extra's, too. */
-static void commands_have_names(void **state)
+TEST(commands_have_names)
 {
     static const dt_command more[] = {{.name = "one-more"}};
     const dt_command *c;
     size_t count = 0;
 
-    (void)state;
     dt_commands_add(more, DT_COUNT_OF(more));
     for (; (c = dt_command_at(count)); count++)
         assert_ptr_equal(dt_command_find(c->name), c);
@@ -93,7 +84,7 @@ static void commands_have_names(void **state)
     assert_null(dt_command_find("none"));
 }
 
-static void words_make_options(void **state)
+TEST(words_make_options)
 {
     static const struct {
         const char *words, *name, *want; /* no name: refused, with these words */
@@ -143,7 +134,6 @@ static void words_make_options(void **state)
         {"config|--steps|4", "steps", "4"},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         const dt_status st = start(cases[i].words, "");
         if (!cases[i].name) {
@@ -155,11 +145,10 @@ static void words_make_options(void **state)
     }
 }
 
-static void later_places_win(void **state)
+TEST(later_places_win)
 {
     char path[] = "/tmp/dtrain_settings_XXXXXX", named[256], both[512];
 
-    (void)state;
     write_file(path, "lr: 0.2\nmomentum: 0.2\nepochs: 2\nglobal_batch: 64\n");
     snprintf(named, sizeof named, "DTRAIN_CONFIG=%s", path);
     snprintf(both, sizeof both, "%s|DTRAIN_LR=0.3|DTRAIN_MOMENTUM=0.3|HOME=/|LR=9", named);
@@ -188,11 +177,10 @@ static void later_places_win(void **state)
     assert_fails(start("", "DTRAIN_CONFIG="), DT_CONFIG, "empty");
 }
 
-static void bad_values_have_places(void **state)
+TEST(bad_values_have_places)
 {
     char path[] = "/tmp/dtrain_settings_XXXXXX", argument[256], place[256];
 
-    (void)state;
     write_file(path, "epochs: 2\nbatch:  0\n");
     snprintf(argument, sizeof argument, "--config=%s", path);
     snprintf(place, sizeof place, "%s:2:9: '0'", path);
@@ -201,7 +189,7 @@ static void bad_values_have_places(void **state)
     assert_fails(start("", "DTRAIN_LR=fast"), DT_CONFIG, "DTRAIN_LR: 'fast'");
 }
 
-static void doubtful_variables(void **state)
+TEST(doubtful_variables)
 {
     static const struct {
         const char *variables, *says;
@@ -214,7 +202,6 @@ static void doubtful_variables(void **state)
         {"DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         capture c;
         capture_begin(&c);
@@ -229,14 +216,13 @@ static void doubtful_variables(void **state)
 }
 
 /* A printed configuration reads back as the same options, odd texts included. */
-static void listings_read_back(void **state)
+TEST(listings_read_back)
 {
     static const char *const lines[] = {
         "", "--lr|0.1|--global-batch|256|--no-drop-remainder|--net|vgg11|--max-steps|-1",
         "--batch|auto|--global-batch|96|--shards|8",
         "--out|a \"b\" \\c: #d '\xc3\xa9\xe2\x80\xa7\xef\xbb\xbe\xf0\x9f\x98\x80 |--threads|3"};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(lines); i++) {
         char path[] = "/tmp/dtrain_settings_XXXXXX", argument[256], *yaml[2];
         size_t size = 0;
@@ -259,9 +245,8 @@ static void listings_read_back(void **state)
 }
 
 /* --help=all names every option; --help those for every day, on three screens of 50 lines. */
-static void help_names_options(void **state)
+TEST(help_names_options)
 {
-    (void)state;
     for (int all = 0; all < 2; all++) {
         char *help = NULL, word[128], name[DT_OPTION_NAME];
         size_t size = 0;
@@ -286,13 +271,12 @@ static void help_names_options(void **state)
 }
 
 /* A command's help has its own options and those that it names, on one screen. */
-static void help_of_a_command(void **state)
+TEST(help_of_a_command)
 {
     char *help = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&help, &size);
 
-    (void)state;
     assert_non_null(f);
     dt_help_print(f, &dt_core_command[DT_RUN_EVAL], false);
     fclose(f);
@@ -310,13 +294,12 @@ static const char *source_folder(void)
 }
 
 /* tutorial.yaml is the table: every option spelled out, every value its default, the recipe. */
-static void tutorial_is_the_default(void **state)
+TEST(tutorial_is_the_default)
 {
     char path[512];
     dt_layer layer = {.file = ""};
     dt_options o;
 
-    (void)state;
     dt_options_init(&o);
     snprintf(path, sizeof path, "%s/configs/tutorial.yaml", source_folder());
     assert_ok(dt_config_read(&layer, path));
@@ -328,21 +311,13 @@ static void tutorial_is_the_default(void **state)
     dt_layer_release(&layer);
 }
 
-static int release(void **state)
+FIXTURE(release)
 {
-    (void)state;
     dt_settings_release(&s);
     return 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_make_commands),     cmocka_unit_test(words_make_options),
-        cmocka_unit_test(later_places_win),        cmocka_unit_test(bad_values_have_places),
-        cmocka_unit_test(doubtful_variables),      cmocka_unit_test(listings_read_back),
-        cmocka_unit_test(help_names_options),      cmocka_unit_test(help_of_a_command),
-        cmocka_unit_test(tutorial_is_the_default), cmocka_unit_test(commands_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
+    return tests_run(NULL, release);
 }

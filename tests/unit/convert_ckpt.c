@@ -74,9 +74,8 @@ static const struct {
      "2^48 or more"},
 };
 
-static void files_are_checked(void **state)
+TEST(files_are_checked)
 {
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(files); i++) {
         const char *message = files[i].message;
         dt_safetensors *s = NULL;
@@ -101,11 +100,10 @@ static void files_are_checked(void **state)
 }
 
 /* No byte may be missing. */
-static void every_prefix_is_refused(void **state)
+TEST(every_prefix_is_refused)
 {
     static const char whole[] = PAIR("a.w");
 
-    (void)state;
     for (size_t n = 0; n < sizeof whole - 1; n++) {
         dt_safetensors *s = NULL;
         assert_fails(dt_safetensors_open(&s, "a.ckpt", whole, n), DT_FORMAT, "a.ckpt");
@@ -114,11 +112,6 @@ static void every_prefix_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_checked),
-        cmocka_unit_test(every_prefix_is_refused),
-    };
-
     dt_extra_convert();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

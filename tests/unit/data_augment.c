@@ -3,7 +3,7 @@
 #include "data/augment.h"
 #include "test.h"
 
-static void taps_are_those_of_pytorch(void **state)
+TEST(taps_are_those_of_pytorch)
 {
     /* torch 2.13: interpolate([0, 1, 4, 9], size, mode="bilinear", align_corners=False), of size 7
      * and 3 */
@@ -11,7 +11,6 @@ static void taps_are_those_of_pytorch(void **state)
                                   7.2142868, 9,          0.16666669, 2.5,       8.1666679};
     static const double in[] = {0, 1, 4, 9};
 
-    (void)state;
     for (int i = 0; i < 7 + 3; i++) {
         const dt_tap t = i < 7 ? dt_tap_at(4, 7, i) : dt_tap_at(4, 3, i - 7);
         const double v = (double)t.part[0] * in[t.lo] + (double)t.part[1] * in[t.hi];
@@ -107,9 +106,8 @@ static void check_one(int height, int width, int size, dt_window w)
     free(half);
 }
 
-static void one_pass_equals_the_steps(void **state)
+TEST(one_pass_equals_the_steps)
 {
-    (void)state;
     static const int size[] = {1, 2, 7, 16, 31, 32, 33, 48, 64, 224};
     for (size_t s = 0; s < sizeof size / sizeof *size; s++)
         for (int flip = 0; flip < 2; flip++)
@@ -153,9 +151,8 @@ static void draw(uint8_t *image, uint64_t count, int kind)
 }
 
 /* Levels that are the bytes themselves show what was resized. */
-static void rounded_pixels_are_mindspores(void **state)
+TEST(rounded_pixels_are_mindspores)
 {
-    (void)state;
     for (size_t k = 0; k < DT_COUNT_OF(mindspore_pixels); k++) {
         const int height = mindspore_pixels[k].height, width = mindspore_pixels[k].width;
         const int size = mindspore_pixels[k].size;
@@ -186,7 +183,7 @@ static void rounded_pixels_are_mindspores(void **state)
 }
 
 /* The tutorial resizes what it has cropped and mirrored, and normalises bytes. */
-static void rounding_comes_between_crop_and_normalisation(void **state)
+TEST(rounding_comes_between_crop_and_normalisation)
 {
     enum { SIDE = 32, SIZE = 64, BYTES = SIDE * SIDE * 3, VALUES = SIZE * SIZE * 3 };
     const dt_source_info info = {.height = SIDE, .width = SIDE};
@@ -194,7 +191,6 @@ static void rounding_comes_between_crop_and_normalisation(void **state)
     uint8_t image[BYTES], seen[BYTES] = {0};
     dt_augment a;
 
-    (void)state;
     draw(image, BYTES, 0);
     for (int y = 0; y + 3 < SIDE; y++)
         for (int x = 0; x < SIDE - 2; x++)
@@ -215,7 +211,7 @@ static void rounding_comes_between_crop_and_normalisation(void **state)
 }
 
 /* The tutorial has its constants in B G R order and applies them to R G B. */
-static void unresized_pixels_are_exact(void **state)
+TEST(unresized_pixels_are_exact)
 {
     static const struct {
         const char *name;
@@ -232,7 +228,6 @@ static void unresized_pixels_are_exact(void **state)
     float out[48], scratch[64];
     dt_augment a;
 
-    (void)state;
     for (int i = 0; i < 48; i++)
         image[i] = (uint8_t)(i * 5);
     for (size_t k = 0; k < DT_COUNT_OF(row); k++) {
@@ -252,14 +247,13 @@ static void unresized_pixels_are_exact(void **state)
 /* The square lies where it is drawn, its centre at all pixels, and is the mean (of bytes within
  * half of 1 / 255 / 0.19); all else is as without it. By the definition of DeVries and Taylor
  * (2017), whose squares end at the edges. */
-static void cutout_blanks_a_square(void **state)
+TEST(cutout_blanks_a_square)
 {
     enum { SIDE = 12, HOLE = 5, DRAWS = 4000, VALUES = SIDE * SIDE * 3 };
     const dt_source_info info = {.height = SIDE, .width = SIDE};
     uint8_t image[VALUES];
     int centres[SIDE * SIDE] = {0};
 
-    (void)state;
     draw(image, VALUES, 3);
     for (int rounds = 0; rounds < 2; rounds++) {
         dt_loader_opts o = opts_of("cifar", rounds ? "uint8" : "float", SIDE);
@@ -298,7 +292,7 @@ static void cutout_blanks_a_square(void **state)
 }
 
 /* All 9 x 9 places and both mirrors are drawn; again for the same key. */
-static void draws_are_keyed(void **state)
+TEST(draws_are_keyed)
 {
     enum { CELLS = 9 * 9 * 2, EACH = 20 };
     const dt_source_info info = {.height = 32, .width = 32};
@@ -306,7 +300,6 @@ static void draws_are_keyed(void **state)
     int count[CELLS] = {0}, moved = 0;
     dt_augment a;
 
-    (void)state;
     assert_ok(dt_augment_init(&a, &info, &o));
     for (int i = 0; i < CELLS * EACH; i++) {
         const dt_window w = dt_augment_draw(&a, 1, 3, i), again = dt_augment_draw(&a, 1, 3, i);
@@ -324,18 +317,4 @@ static void draws_are_keyed(void **state)
     const dt_window still = dt_augment_draw(&a, 1, 0, 7);
     assert_true(still.top == 0 && still.left == 0 && !still.flip);
     dt_augment_release(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(taps_are_those_of_pytorch),
-        cmocka_unit_test(one_pass_equals_the_steps),
-        cmocka_unit_test(rounded_pixels_are_mindspores),
-        cmocka_unit_test(rounding_comes_between_crop_and_normalisation),
-        cmocka_unit_test(unresized_pixels_are_exact),
-        cmocka_unit_test(cutout_blanks_a_square),
-        cmocka_unit_test(draws_are_keyed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

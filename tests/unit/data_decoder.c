@@ -6,25 +6,21 @@
 #include "test.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static dt_decoder decoder;
 
-static int start(void **state)
+FIXTURE(start)
 {
-    (void)state;
     alarm(100);
     assert_ok(dt_decoder_start(&decoder));
     return 0;
 }
 
-static int stop(void **state)
+FIXTURE(stop)
 {
-    (void)state;
     dt_decoder_stop(&decoder);
     alarm(0);
     return 0;
@@ -36,12 +32,11 @@ static dt_status decode(uint8_t pixels[48])
 }
 
 /* A file that was not checked is refused, and the next one served. */
-static void pixels_come_back(void **state)
+TEST_WITH(start, stop, pixels_come_back)
 {
     uint8_t pixels[49];
     const int colour[3] = {199, 60, 19};
 
-    (void)state;
     memset(pixels, 77, sizeof pixels);
     for (int k = 0; k < 100; k++)
         assert_ok(decode(pixels));
@@ -55,7 +50,7 @@ static void pixels_come_back(void **state)
     assert_int_equal(pixels[48], 77);
 }
 
-static void a_decoder_that_dies_costs_a_message(void **state)
+TEST_WITH(start, stop, a_decoder_that_dies_costs_a_message)
 {
     static const struct {
         int signal;
@@ -67,7 +62,6 @@ static void a_decoder_that_dies_costs_a_message(void **state)
         {SIGKILL, "the decoder ended by signal 9, Killed"}};
     uint8_t pixels[48];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(kill(decoder.pid, ends[i].signal), 0);
         dt_status st = DT_OK;
@@ -81,12 +75,11 @@ static void a_decoder_that_dies_costs_a_message(void **state)
     }
 }
 
-static void a_decoder_that_hangs_is_ended(void **state)
+TEST_WITH(start, stop, a_decoder_that_hangs_is_ended)
 {
     uint8_t pixels[48];
     const pid_t pid = decoder.pid;
 
-    (void)state;
     decoder.seconds = 1;
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_fails(decode(pixels), DT_FORMAT, "the decoder was not done after 1 s");
@@ -95,11 +88,10 @@ static void a_decoder_that_hangs_is_ended(void **state)
 }
 
 /* Signals meant for the run are not the decoder's, and it does not outlive its caller. */
-static void it_obeys_its_caller_alone(void **state)
+TEST_WITH(start, stop, it_obeys_its_caller_alone)
 {
     uint8_t pixels[48];
 
-    (void)state;
     for (int i = 0; i < 3; i++)
         kill(decoder.pid, (const int[]){SIGINT, SIGTERM, SIGHUP}[i]);
     assert_ok(decode(pixels));
@@ -127,13 +119,12 @@ static int status_of(pid_t pid, const char *key)
 }
 
 /* Nor its caller's files: of a pipe no end that writes stays behind. */
-static void it_has_no_files(void **state)
+TEST_WITH(start, stop, it_has_no_files)
 {
     dt_decoder another;
     char byte;
     int end[2];
 
-    (void)state;
     assert_int_equal(pipe(end), 0);
     assert_ok(dt_decoder_start(&another));
     close(end[1]);
@@ -145,11 +136,10 @@ static void it_has_no_files(void **state)
 
 /* Where the kernel has seccomp's strict mode, a confined process is killed by a call that the mode
  * forbids; elsewhere it cannot open a file. */
-static void it_has_no_rights(void **state)
+TEST_WITH(start, stop, it_has_no_rights)
 {
     int status = 0;
 
-    (void)state;
     assert_int_equal(status_of(decoder.pid, "NoNewPrivs:"), 1);
     if (DT_SANITIZED) /* which needs the others */
         return;
@@ -170,14 +160,5 @@ int main(int argc, char **argv)
 {
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
-#define T(test) cmocka_unit_test_setup_teardown(test, start, stop)
-    const struct CMUnitTest tests[] = {
-        T(pixels_come_back),
-        T(a_decoder_that_dies_costs_a_message),
-        T(a_decoder_that_hangs_is_ended),
-        T(it_obeys_its_caller_alone),
-        T(it_has_no_files),
-        T(it_has_no_rights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -41,9 +41,8 @@ static dt_digest plain_digest(bool test, int64_t i)
     return dt_hash_bytes(out, sizeof out);
 }
 
-static int load_source(void **state)
+FIXTURE(load_source)
 {
-    (void)state;
     source = source_loaded("synthetic:331", 0, 3, &memory);
     for (int i = 0; i < TRAIN; i++)
         plain[i] = plain_digest(false, i);
@@ -52,9 +51,8 @@ static int load_source(void **state)
     return 0;
 }
 
-static int close_source(void **state)
+FIXTURE(close_source)
 {
-    (void)state;
     source_close(source, memory);
     return 0;
 }
@@ -93,9 +91,8 @@ static int epoch_ids(dt_loader *l, const dt_loader_opts *o, int64_t epoch, int *
     return count;
 }
 
-static void shards_tile_every_batch(void **state)
+TEST(shards_tile_every_batch)
 {
-    (void)state;
     for (int64_t n = 0; n <= 100; n++)
         for (int s = 1; s <= 40; s++) {
             int64_t next = 0, largest = dt_shard_size(n, s, 0, NULL), before = largest;
@@ -111,9 +108,8 @@ static void shards_tile_every_batch(void **state)
         }
 }
 
-static void an_epoch_shows_every_sample_once(void **state)
+TEST(an_epoch_shows_every_sample_once)
 {
-    (void)state;
     const dt_loader_opts o = usual();
     dt_loader *l = made(o);
     int id[4][TRAIN], equal[3] = {0}, fixed = 0;
@@ -171,9 +167,8 @@ static size_t batch_of(dt_loader_opts o, int64_t epoch, int64_t step, bool backw
     return (size_t)n * bytes;
 }
 
-static void bits_do_not_depend_on_shards_or_threads(void **state)
+TEST(bits_do_not_depend_on_shards_or_threads)
 {
-    (void)state;
     enum { SIZE = 45, ROOM = 40 * 3 * SIZE * SIZE * 4 + 1 };
     char *whole = malloc(ROOM), *parts = malloc(ROOM);
     int32_t labels[40], again[40];
@@ -200,9 +195,8 @@ static void bits_do_not_depend_on_shards_or_threads(void **state)
     free(parts);
 }
 
-static void test_images_come_in_order_and_untouched(void **state)
+TEST(test_images_come_in_order_and_untouched)
 {
-    (void)state;
     dt_loader_opts o = usual();
     o.augment = "cifar"; /* not for test images */
     o.threads = 2;
@@ -224,12 +218,11 @@ static void test_images_come_in_order_and_untouched(void **state)
     free(images);
 }
 
-static void too_large_a_batch_is_refused(void **state)
+TEST(too_large_a_batch_is_refused)
 {
     dt_loader_opts o = usual();
     dt_loader *l = NULL;
 
-    (void)state;
     o.drop_remainder = true;
     o.global_batch = TRAIN + 1;
     assert_fails(dt_loader_create(&l, source, &o), DT_CONFIG, "331");
@@ -242,11 +235,10 @@ static void too_large_a_batch_is_refused(void **state)
 
 /* By their places in memory: each training image is trained on or tested, and which does not depend
  * on the seed. */
-static void held_out_images_take_the_place_of_test_images(void **state)
+TEST(held_out_images_take_the_place_of_test_images)
 {
     bool held[2][TRAIN] = {{false}};
 
-    (void)state;
     for (uint32_t seed = 0; seed < 2; seed++) {
         bool seen[TRAIN] = {false};
         dt_source *s = NULL;
@@ -276,13 +268,5 @@ static void held_out_images_take_the_place_of_test_images(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_tile_every_batch),
-        cmocka_unit_test(an_epoch_shows_every_sample_once),
-        cmocka_unit_test(bits_do_not_depend_on_shards_or_threads),
-        cmocka_unit_test(test_images_come_in_order_and_untouched),
-        cmocka_unit_test(too_large_a_batch_is_refused),
-        cmocka_unit_test(held_out_images_take_the_place_of_test_images),
-    };
-    return cmocka_run_group_tests(tests, load_source, close_source);
+    return tests_run(load_source, close_source);
 }

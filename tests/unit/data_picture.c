@@ -21,7 +21,7 @@ static void check(const void *bytes, size_t count, const char *reason)
 /* ---- PNG ----------------------------------------------------------------------------- */
 
 /* Chunks of three bytes, but "", an empty IDAT, and IEND. */
-static void png_chunks_are_checked(void **state)
+TEST(png_chunks_are_checked)
 {
     static const struct {
         const char *type[5], *reason;
@@ -34,7 +34,6 @@ static void png_chunks_are_checked(void **state)
     uint8_t three[3] = {1, 2, 3};
     const struct bytes content = {three, 3, 3}, none = {0};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         struct bytes b = {0};
         put_header(&b, 3, 2, 8, 2);
@@ -49,7 +48,7 @@ static void png_chunks_are_checked(void **state)
     check("\x89PNG\r\n\x1a\n\0\0\0\0IEND\xae\x42\x60\x82", 20, "does not begin with its header");
 }
 
-static void png_headers_are_checked(void **state)
+TEST(png_headers_are_checked)
 {
     static const struct {
         int width, height;
@@ -59,7 +58,6 @@ static void png_headers_are_checked(void **state)
                {8192, 8192, 8, 2, "22369621"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
                {3, 2, 4, 2, "4 bits"},         {3, 2, 16, 3, "16 bits"},
                {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 7, "colour type 7"}};
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++) {
         struct bytes b = {0};
         put_header(&b, bad[i].width, bad[i].height, bad[i].depth, bad[i].colour);
@@ -69,9 +67,8 @@ static void png_headers_are_checked(void **state)
 }
 
 /* Every cut and every changed byte of a file shows: lengths, and a checksum of all else. */
-static void damaged_pngs_are_refused(void **state)
+TEST(damaged_pngs_are_refused)
 {
-    (void)state;
     struct bytes stream = {0}, b = {0};
     put_stored(&stream, (const uint8_t *)"\0\1\2\3", 4);
     put_png(&b, 1, 1, 2, &stream);
@@ -93,7 +90,7 @@ static void damaged_pngs_are_refused(void **state)
 /* ---- JPEG ---------------------------------------------------------------------------- */
 
 /* The good file with one byte changed, by the place of its segment. */
-static void jpeg_segments_are_checked(void **state)
+TEST(jpeg_segments_are_checked)
 {
     enum { APP0 = 2, DQT0 = 20, SOF = 158, DHT0 = 177 };
     static const struct {
@@ -113,7 +110,6 @@ static void jpeg_segments_are_checked(void **state)
         {DHT0 + 3, 19, "has 1 codes"},
     };
 
-    (void)state;
     check(jpeg, sizeof jpeg, NULL);
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         uint8_t b[sizeof jpeg];
@@ -136,11 +132,10 @@ static void jpeg_segments_are_checked(void **state)
 }
 
 /* 257 codes: stb_image 2.27 would write past its own table. */
-static void overlong_huffman_tables_are_refused(void **state)
+TEST(overlong_huffman_tables_are_refused)
 {
     uint8_t b[2 + 4 + 17 + 257 + 2] = {0xff, 0xd8, 0xff, 0xc4, 1, 276 - 256};
 
-    (void)state;
     b[6 + 15] = 200;
     b[6 + 16] = 57;
     memcpy(b + sizeof b - 2, "\xff\xd9", 2);
@@ -173,7 +168,7 @@ static const uint8_t *decode(const uint8_t *jpeg_bytes, size_t count, const size
     return pixels;
 }
 
-static void what_a_jpeg_lacks_is_not_made_up(void **state)
+TEST(what_a_jpeg_lacks_is_not_made_up)
 {
 #define FILE(name) name, sizeof name
     static const struct {
@@ -212,7 +207,6 @@ static void what_a_jpeg_lacks_is_not_made_up(void **state)
         {FILE(jpeg), {0, 0}, 162, 12, "8-bit"},
     };
 
-    (void)state;
     assert_ok(dt_pixels_open());
     decode(FILE(jpeg), (size_t[2]){0, 0}, 0, 255, NULL);
     decode(FILE(jpeg_restarts), (size_t[2]){0, 0}, 0, 255, NULL);
@@ -222,12 +216,11 @@ static void what_a_jpeg_lacks_is_not_made_up(void **state)
 }
 
 /* C M Y K as Adobe saves it; components that are named R G B; the same with a marker of Y Cb Cr. */
-static void colours_are_what_the_file_says(void **state)
+TEST(colours_are_what_the_file_says)
 {
     static const int ink[3] = {205, 44, 125};
     uint8_t b[sizeof jpeg];
 
-    (void)state;
     assert_ok(dt_pixels_open());
     const uint8_t *pixels = decode(FILE(jpeg_cmyk), (size_t[2]){0, 0}, 0, 255, NULL);
     for (int i = 0; i < 3 * 8 * 8; i++)
@@ -243,18 +236,4 @@ static void colours_are_what_the_file_says(void **state)
     for (int i = 0; i < 3; i++)
         assert_in_range(pixels[i], coded[i] - 3, coded[i] + 3);
 #undef FILE
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(png_chunks_are_checked),
-        cmocka_unit_test(png_headers_are_checked),
-        cmocka_unit_test(damaged_pngs_are_refused),
-        cmocka_unit_test(jpeg_segments_are_checked),
-        cmocka_unit_test(overlong_huffman_tables_are_refused),
-        cmocka_unit_test(what_a_jpeg_lacks_is_not_made_up),
-        cmocka_unit_test(colours_are_what_the_file_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

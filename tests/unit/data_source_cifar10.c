@@ -12,11 +12,6 @@ static const int full_record[] = {0, 1234, 9999};
 static char good[FOLDER_PATH]; /* a full set of files */
 static char work[FOLDER_PATH]; /* links to them, for a test to break */
 
-static uint8_t pixel(int file, int record, int channel, int y, int x)
-{
-    return (uint8_t)(file * 31 + record * 7 + channel * 85 + y * 5 + x * 3);
-}
-
 static int label_of(int file, int record)
 {
     return (record * 3 + file) % 10;
@@ -36,31 +31,28 @@ static void write_batch(const char *folder, int file)
     for (size_t i = 0; i < DT_COUNT_OF(full_record); i++) {
         uint8_t *at = data + (size_t)full_record[i] * RECORD + 1;
         for (int k = 0; k < 3 * 32 * 32; k++)
-            at[k] = pixel(file, full_record[i], k / 1024, k / 32 % 32, k % 32);
+            at[k] = cifar_pixel(file, full_record[i], k / 1024, k / 32 % 32, k % 32);
     }
     folder_write(folder, file_name[file], data, BYTES);
     free(data);
 }
 
-static int make_good(void **state)
+FIXTURE(make_good)
 {
-    (void)state;
     folder_make(good);
     for (int f = 0; f < FILES; f++)
         write_batch(good, f);
     return 0;
 }
 
-static int remove_good(void **state)
+FIXTURE(remove_good)
 {
-    (void)state;
     folder_remove(good);
     return 0;
 }
 
-static int link_work(void **state)
+FIXTURE(link_work)
 {
-    (void)state;
     folder_make(work);
     for (int f = 0; f < FILES; f++)
         assert_int_equal(symlink(folder_path(good, file_name[f]), folder_path(work, file_name[f])),
@@ -69,9 +61,8 @@ static int link_work(void **state)
     return 0;
 }
 
-static int remove_work(void **state)
+FIXTURE(remove_work)
 {
-    (void)state;
     alarm(0);
     folder_remove(work);
     return 0;
@@ -84,22 +75,17 @@ static void drop(int file)
 
 static void check_image(const dt_source *s, bool test, int64_t i, int file, int record)
 {
-    int32_t label = -1;
-    const uint8_t *image = dt_source_image(s, test, i, &label);
-    assert_int_equal(label, label_of(file, record));
-    for (int k = 0; k < 3 * 32 * 32; k++)
-        assert_int_equal(image[k], pixel(file, record, k % 3, k / 96, k / 3 % 32));
+    cifar_check(s, test, i, label_of(file, record), file, record);
 }
 
 /* ---- What a good folder gives -------------------------------------------------------------- */
 
-static void planes_become_interleaved_pixels_in_order(void **state)
+TEST_WITH(link_work, remove_work, planes_become_interleaved_pixels_in_order)
 {
     void *memory = NULL;
     dt_source *s = source_loaded(work, 0, 0, &memory), *t = NULL;
     const dt_source_info *info = dt_source_describe(s);
 
-    (void)state;
     assert_string_equal(info->kind, "cifar10");
     assert_true(info->classes == 10 && info->height == 32 && info->width == 32);
     assert_true(info->train == 50000 && info->test == 10000);
@@ -130,13 +116,12 @@ static void planes_become_interleaved_pixels_in_order(void **state)
 }
 
 /* The folder above is as good, and the manifest the same; of a subset it is another. */
-static void subset_takes_the_first_images(void **state)
+TEST_WITH(link_work, remove_work, subset_takes_the_first_images)
 {
     void *memory = NULL;
     char above[FOLDER_PATH];
     dt_source *s = source_loaded(work, 11235, 0, &memory), *whole = NULL, *inner = NULL;
 
-    (void)state;
     folder_make(above);
     assert_int_equal(symlink(good, folder_path(above, "cifar-10-batches-bin")), 0);
     assert_ok(dt_source_open(&whole, work, 0, 0));
@@ -157,22 +142,21 @@ static void subset_takes_the_first_images(void **state)
     assert_fails(dt_source_open(&s, work, 50001, 0), DT_CONFIG, "50000");
 }
 
-static void missing_files_and_unknown_hashes_are_noted(void **state)
+TEST_WITH(link_work, remove_work, missing_files_and_unknown_hashes_are_noted)
 {
-    char text[2048];
+    capture heard;
     void *memory = NULL;
 
-    (void)state;
     drop(1);
     drop(3);
-    source_heard(work, 0, text);
-    assert_non_null(strstr(text, "3 of 5 training files"));
-    assert_non_null(strstr(text, "30000 training images"));
-    const char *line = strstr(text, "unknown SHA-256");
+    source_heard(work, 0, &heard);
+    assert_non_null(strstr(heard.text, "3 of 5 training files"));
+    assert_non_null(strstr(heard.text, "30000 training images"));
+    const char *line = strstr(heard.text, "unknown SHA-256");
     assert_non_null(line);
     for (int f = 0; f < FILES; f++)
         assert_true((strstr(line, file_name[f]) != NULL) == (f != 1 && f != 3));
-    assert_ptr_equal(strchr(line, '\n'), strrchr(text, '\n'));
+    assert_ptr_equal(strchr(line, '\n'), strrchr(heard.text, '\n'));
     dt_source *s = source_loaded(work, 0, 0, &memory);
     check_image(s, false, RECORDS + 1234, 2, 1234);
     source_close(s, memory);
@@ -207,7 +191,7 @@ static void make_wrong(const wrong *w)
         assert_int_equal(mkfifo(folder_path(work, name), 0600), 0);
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST_WITH(NULL, remove_work, what_is_wrong_is_named)
 {
     static const wrong rows[] = {
         {2, SIZED, 0, 0, DT_FORMAT, "/data_batch_3.bin: has 0 bytes, expected 30730000"},
@@ -235,7 +219,7 @@ static void what_is_wrong_is_named(void **state)
 }
 
 /* Paths that are mistaken for the folder of the binary version. */
-static void what_is_taken_for_it_is_named(void **state)
+TEST(what_is_taken_for_it_is_named)
 {
     static const char *const rows[][2] = {
         {"data_batch_1", "the Python version"},
@@ -245,7 +229,6 @@ static void what_is_taken_for_it_is_named(void **state)
     };
     char longest[6000];
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         char folder[FOLDER_PATH];
         folder_make(folder);
@@ -263,14 +246,6 @@ static void what_is_taken_for_it_is_named(void **state)
 
 int main(void)
 {
-#define T(test) cmocka_unit_test_setup_teardown(test, link_work, remove_work)
-    const struct CMUnitTest tests[] = {
-        T(planes_become_interleaved_pixels_in_order),
-        T(subset_takes_the_first_images),
-        T(missing_files_and_unknown_hashes_are_noted),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_named, NULL, remove_work),
-        cmocka_unit_test(what_is_taken_for_it_is_named),
-    };
     dt_log_init(0, 1);
-    return cmocka_run_group_tests(tests, make_good, remove_good);
+    return tests_run(make_good, remove_good);
 }

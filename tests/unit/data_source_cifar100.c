@@ -9,11 +9,6 @@ static const struct {
 } files[] = {{"train.bin", 50000}, {"test.bin", 10000}};
 static char root[FOLDER_PATH];
 
-static uint8_t pixel(int test, int record, int channel, int y, int x)
-{
-    return (uint8_t)(test * 31 + record * 7 + channel * 85 + y * 5 + x * 3);
-}
-
 /* `bad`: the fine label of record 7. */
 static void write_file(int test, int bad, size_t less)
 {
@@ -26,7 +21,7 @@ static void write_file(int test, int bad, size_t less)
         record[0] = (uint8_t)(r % 20);
         record[1] = (uint8_t)((r * 3 + test) % 100);
         for (int k = 0; k < 3072 && r % 4999 == 0; k++)
-            record[2 + k] = pixel(test, r, k / 1024, k / 32 % 32, k % 32);
+            record[2 + k] = cifar_pixel(test, r, k / 1024, k / 32 % 32, k % 32);
     }
     data[7 * RECORD + 1] = (uint8_t)bad;
     folder_write(root, files[test].name, data, bytes - less);
@@ -35,19 +30,13 @@ static void write_file(int test, int bad, size_t less)
 
 static void check(const dt_source *s, int test, int record)
 {
-    int32_t label = -1;
-    const uint8_t *image = dt_source_image(s, test, record, &label);
-
-    assert_int_equal(label, (record * 3 + test) % 100);
-    for (int k = 0; k < 3072; k++)
-        assert_int_equal(image[k], pixel(test, record, k % 3, k / 96, k / 3 % 32));
+    cifar_check(s, test, record, (record * 3 + test) % 100, test, record);
 }
 
-static void records_become_images(void **state)
+TEST(records_become_images)
 {
     void *memory = NULL;
 
-    (void)state;
     folder_make(root);
     write_file(0, 21, 0);
     write_file(1, 22, 0);
@@ -72,11 +61,10 @@ static void records_become_images(void **state)
     folder_remove(root);
 }
 
-static void damaged_files_are_named(void **state)
+TEST(damaged_files_are_named)
 {
     dt_source *s = NULL;
 
-    (void)state;
     folder_make(root);
     write_file(1, 22, 0);
     assert_fails(dt_source_open(&s, root, 0, 0), DT_NOINPUT, "train.bin");
@@ -88,11 +76,4 @@ static void damaged_files_are_named(void **state)
     assert_fails(dt_source_load(s, memory, true), DT_FORMAT, "record 7 (byte offset 21518)");
     source_close(s, memory);
     folder_remove(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(records_become_images),
-                                       cmocka_unit_test(damaged_files_are_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,11 +36,10 @@ static void make_folder(const char *name)
 }
 
 /* Two classes of 6 x 5 images: train a/1, a/2, b/1; test b/9. */
-static int make_root(void **state)
+FIXTURE(make_root)
 {
     static const char *const folders[] = {"train", "test", "train/a", "train/b", "test/b"};
 
-    (void)state;
     folder_make(root);
     for (size_t i = 0; i < DT_COUNT_OF(folders); i++)
         make_folder(folders[i]);
@@ -52,9 +51,8 @@ static int make_root(void **state)
     return 0;
 }
 
-static int remove_root(void **state)
+FIXTURE(remove_root)
 {
-    (void)state;
     alarm(0);
     folder_remove(root);
     return 0;
@@ -72,11 +70,10 @@ static void check_rgb(const dt_source *s, bool test, int64_t i, int32_t expected
 
 /* ---- What a good folder gives --------------------------------------------------------------- */
 
-static void samples_follow_the_bytes_of_class_and_name(void **state)
+TEST_WITH(make_root, remove_root, samples_follow_the_bytes_of_class_and_name)
 {
     void *memory = NULL;
 
-    (void)state;
     /* '-' < '/' < 'B' < 'a': "a-b/..." comes before "a/...", but class a before a-b */
     make_folder("train/a-b");
     make_folder("train/B");
@@ -104,9 +101,8 @@ static void samples_follow_the_bytes_of_class_and_name(void **state)
     source_close(s, memory);
 }
 
-static void grey_alpha_and_jpeg_become_rgb(void **state)
+TEST_WITH(make_root, remove_root, grey_alpha_and_jpeg_become_rgb)
 {
-    (void)state;
     void *memory = NULL;
     int32_t label = 0;
     save_png("train/b/2.png", 6, 5, 0, 11);
@@ -141,18 +137,17 @@ static double sampled(int seed, int in_h, int in_w, int out_h, int out_w, int y,
     return v;
 }
 
-static void other_sizes_are_resized_with_one_note(void **state)
+TEST_WITH(make_root, remove_root, other_sizes_are_resized_with_one_note)
 {
     void *memory = NULL;
-    char text[2048];
+    capture heard;
     int32_t label = 0;
 
-    (void)state;
     save_png("train/b/2.png", 13, 4, 2, 21);
     save_png("test/b/8.png", 2, 3, 2, 22);
-    source_heard(root, 0, text);
+    source_heard(root, 0, &heard);
     dt_source *s = source_loaded(root, 0, 0, &memory);
-    const char *note = strstr(text, "2 images are resized to 6 x 5");
+    const char *note = strstr(heard.text, "2 images are resized to 6 x 5");
     assert_non_null(note);
     assert_null(strstr(note + strlen("2 images are resized"), "resized"));
     for (int k = 0; k < 2; k++) {
@@ -169,11 +164,10 @@ static void other_sizes_are_resized_with_one_note(void **state)
 
 /* The first image decides, divided by what it has of the network's size; each block of 2 x 2 pixels
  * becomes its mean, in training and test images. A model's own size is kept. */
-static void large_pictures_are_averaged(void **state)
+TEST_WITH(make_root, remove_root, large_pictures_are_averaged)
 {
     static const int size[2][2] = {{6, 6}, {7, 5}}; /* height, width */
 
-    (void)state;
     save_png("train/a/1.png", 13, 12, 2, 21);
     save_png("test/b/9.png", 12, 12, 2, 22);
     for (int k = 0; k < 2; k++) {
@@ -196,22 +190,21 @@ static void large_pictures_are_averaged(void **state)
     }
 }
 
-static void folders_without_images_are_no_classes(void **state)
+TEST_WITH(make_root, remove_root, folders_without_images_are_no_classes)
 {
     static const char *const folders[] = {"train/@eaDir", "train/a/more", "train/bird",
                                           "test/lost+found"};
-    char text[2048];
+    capture heard;
     void *memory = NULL;
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(folders); i++)
         make_folder(folders[i]);
     folder_write(root, "train/bird/1.webp", "x", 1);
     save_png("train/a/more/1.png", 6, 5, 2, 9);
-    source_heard(root, 0, text);
-    assert_non_null(strstr(text, "left out: 3 folders that"));
-    assert_non_null(strstr(text, ": train/@eaDir, train/a/more, train/bird\n"));
-    assert_non_null(strstr(text, ": test/lost+found\n"));
+    source_heard(root, 0, &heard);
+    assert_non_null(strstr(heard.text, "left out: 3 folders that"));
+    assert_non_null(strstr(heard.text, ": train/@eaDir, train/a/more, train/bird\n"));
+    assert_non_null(strstr(heard.text, ": test/lost+found\n"));
     dt_source *s = source_loaded(root, 0, 0, &memory);
     assert_int_equal(dt_source_describe(s)->train, 3);
     assert_string_equal(dt_source_describe(s)->class_names, "[\"a\",\"b\"]");
@@ -219,12 +212,11 @@ static void folders_without_images_are_no_classes(void **state)
 }
 
 /* Where they are listed, and as JSON, they would be no text or two lines. */
-static void names_of_classes_are_text(void **state)
+TEST_WITH(make_root, remove_root, names_of_classes_are_text)
 {
     static const char *const names[] = {"caf\xe9", "a\tb", "a\nb", "\xc2\x9b", "\xed\xa0\x80"};
     char folder[64], image[80];
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(names); i++) {
         snprintf(folder, sizeof folder, "train/%s", names[i]);
         snprintf(image, sizeof image, "%s/1.png", folder);
@@ -236,17 +228,16 @@ static void names_of_classes_are_text(void **state)
     assert_ok(source_try(root));
 }
 
-static void what_is_left_out_is_said(void **state)
+TEST_WITH(make_root, remove_root, what_is_left_out_is_said)
 {
-    char text[2048];
+    capture heard;
     void *memory = NULL;
 
-    (void)state;
     folder_write(root, "train/README", "x", 1);
     folder_write(root, "train/a/notes.txt", "x", 1);
     folder_write(root, "train/a/png", "x", 1);
-    source_heard(root, 2, text);
-    assert_non_null(strstr(text, "left out: 3 that are no .png"));
+    source_heard(root, 2, &heard);
+    assert_non_null(strstr(heard.text, "left out: 3 that are no .png"));
     dt_source *s = source_loaded(root, 2, 0, &memory);
     assert_int_equal(dt_source_describe(s)->train, 2);
     check_rgb(s, false, 1, 0, 2);
@@ -254,11 +245,10 @@ static void what_is_left_out_is_said(void **state)
     source_close(s, memory);
 }
 
-static void the_manifest_has_names_and_sizes(void **state)
+TEST_WITH(make_root, remove_root, the_manifest_has_names_and_sizes)
 {
     dt_digest seen[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         dt_source *s = NULL;
         if (i == 1)
@@ -318,7 +308,7 @@ static void save_pipe(const char *name)
     assert_int_equal(mkfifo(folder_path(root, name), 0600), 0);
 }
 
-static void unreadable_images_are_named(void **state)
+TEST_WITH(make_root, remove_root, unreadable_images_are_named)
 {
     static const char *const place[] = {"train/a/1.png", "train/b/1.png", "test/b/9.png"};
     static const struct {
@@ -348,9 +338,8 @@ static void unreadable_images_are_named(void **state)
 
 /* Palette of two entries, pixels of index 0, 1 and 2: stb_image's memory behind the second
  * entry would decide what the third is. */
-static void pixels_beyond_the_palette_are_black(void **state)
+TEST_WITH(make_root, remove_root, pixels_beyond_the_palette_are_black)
 {
-    (void)state;
     void *memory = NULL;
     int32_t label = 0;
     struct bytes raw = {0}, stream = {0}, png = {0};
@@ -374,9 +363,8 @@ static void pixels_beyond_the_palette_are_black(void **state)
     free(png.data);
 }
 
-static void layouts_are_checked(void **state)
+TEST_WITH(make_root, remove_root, layouts_are_checked)
 {
-    (void)state;
     make_folder("test/c");
     save_png("test/c/1.png", 6, 5, 2, 1);
     assert_fails(source_try(root), DT_FORMAT, "class 'c'");
@@ -395,15 +383,6 @@ int main(int argc, char **argv)
 {
     if (dt_decoder_asked(argc, argv))
         return dt_decoder_serve();
-#define T(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-    const struct CMUnitTest tests[] = {
-        T(samples_follow_the_bytes_of_class_and_name), T(grey_alpha_and_jpeg_become_rgb),
-        T(other_sizes_are_resized_with_one_note),      T(large_pictures_are_averaged),
-        T(folders_without_images_are_no_classes),      T(names_of_classes_are_text),
-        T(what_is_left_out_is_said),
-        T(the_manifest_has_names_and_sizes),           T(unreadable_images_are_named),
-        T(pixels_beyond_the_palette_are_black),        T(layouts_are_checked),
-    };
     dt_log_init(0, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 enum { VALUES = 32 * 32 * 3 };
 
-static void names_and_counts(void **state)
+TEST(names_and_counts)
 {
     static const struct {
         const char *path;
@@ -17,7 +17,6 @@ static void names_and_counts(void **state)
                                       "synthetic:+7", "synthetic:10000001"};
     dt_source *s = NULL;
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(good); i++) {
         assert_ok(dt_source_open(&s, good[i].path, 0, 1));
         const dt_source_info *info = dt_source_describe(s);
@@ -33,7 +32,7 @@ static void names_and_counts(void **state)
     assert_fails(dt_source_open(&s, "synthetic:10", 11, 1), DT_CONFIG, "subset 11");
 }
 
-static void images_depend_on_seed_and_index_only(void **state)
+TEST(images_depend_on_seed_and_index_only)
 {
     void *m[3];
     dt_source *few = source_loaded("synthetic:300", 0, 7, &m[0]);
@@ -41,7 +40,6 @@ static void images_depend_on_seed_and_index_only(void **state)
     dt_source *other = source_loaded("synthetic:300", 0, 8, &m[2]);
     int32_t a = 0, b = 0;
 
-    (void)state;
     for (int test = 0; test < 2; test++)
         for (int64_t i = 0; i < 256; i++) {
             const uint8_t *image = dt_source_image(few, test, i, &a);
@@ -57,13 +55,4 @@ static void images_depend_on_seed_and_index_only(void **state)
     source_close(few, m[0]);
     source_close(more, m[1]);
     source_close(other, m[2]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_counts),
-        cmocka_unit_test(images_depend_on_seed_and_index_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,6 @@
  * are played here, one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
-#include <math.h>
-
 #include "dist/fold.h"
 #include "dist/spans.h"
 
@@ -36,9 +34,8 @@ static void definition(int a, int b, float x[COUNT])
         x[i] = x[i] + right[i];
 }
 
-static void owners_cover_all_shards(void **state)
+TEST(owners_cover_all_shards)
 {
-    (void)state;
     for (int shards = 1; shards <= MOST; shards++)
         for (int world = 1; world <= shards; world++) {
             int next = 0, least = shards, most = 0;
@@ -122,9 +119,8 @@ static void fold_world(int shards, int world, int nodes, int result_at)
     dt_fold_release(&outer);
 }
 
-static void fold_equals_the_definition(void **state)
+TEST(fold_equals_the_definition)
 {
-    (void)state;
     for (int shards = 1; shards <= MOST; shards++)
         for (int world = 1; world <= shards; world++)
             for (int nodes = 1; nodes <= world; nodes++)
@@ -133,9 +129,8 @@ static void fold_equals_the_definition(void **state)
 }
 
 /* All leaves of a rank at once: its partial sums go to the first slots, in their order. */
-static void leaves_fold_into_the_first_slots(void **state)
+TEST(leaves_fold_into_the_first_slots)
 {
-    (void)state;
     static float value[MOST][COUNT];
     static char scratch[DT_COUNTER_DEPTH * DT_FOLD_BYTES];
     float want[DT_COUNTER_DEPTH][COUNT];
@@ -164,9 +159,8 @@ static void leaves_fold_into_the_first_slots(void **state)
 
 /* Beyond one block of dt_fold_run, by several threads, in a place that no vector length divides;
  * one operand as bf16. */
-static void fold_of_many_floats(void **state)
+TEST(fold_of_many_floats)
 {
-    (void)state;
     enum { N = 10007 };
     static float x[3][N], want[N], scratch[9 * DT_FOLD_BYTES / sizeof(float)];
     static dt_bf16 half[N];
@@ -201,9 +195,8 @@ static void read_leaf(float *x, const void *from, dt_leaf leaf, size_t count)
 }
 
 /* Against base.h's conversions, for every upper half and a few lower ones. */
-static void rounding_to_bf16(void **state)
+TEST(rounding_to_bf16)
 {
-    (void)state;
     static const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
     enum { LOWS = sizeof low / sizeof *low, N = 65536 * LOWS };
     static uint32_t bits[N], rounded[N];
@@ -226,9 +219,8 @@ static void rounding_to_bf16(void **state)
 }
 
 /* Whole numbers come back from 2 bits and from bytes, also NaN, also beyond dt_fold_run's block. */
-static void whole_numbers_are_packed(void **state)
+TEST(whole_numbers_are_packed)
 {
-    (void)state;
     enum { N = 10003 };
     static float x[N], back[N];
     static uint8_t packed[N];
@@ -247,9 +239,8 @@ static void whole_numbers_are_packed(void **state)
 }
 
 /* What is sent and what is left make the value and what was left; no number hides. */
-static void values_become_thresholds(void **state)
+TEST(values_become_thresholds)
 {
-    (void)state;
     static const struct {
         float x, left, sent, leaves;
     } of[] = {{0.5f, 0, 1, 0},       {-0.5f, 0, -1, 0},         {0.25f, 0.125f, 0, 0.375f},
@@ -264,9 +255,8 @@ static void values_become_thresholds(void **state)
     }
 }
 
-static void slots_are_few(void **state)
+TEST(slots_are_few)
 {
-    (void)state;
     assert_int_equal(dt_counter_slots(0, 1), 1);
     assert_int_equal(dt_counter_slots(5, 6), 1);
     assert_int_equal(dt_counter_slots(0, 2), 2);
@@ -284,9 +274,8 @@ static const dt_span tensor[TENSORS] = {{0, MIB / 2},       {MIB, 2 * MIB},     
                                         {4 * MIB, MIB},     {5 * MIB, 6 * MIB}, {11 * MIB, MIB / 2},
                                         {12 * MIB - 16, 16}};
 
-static void buckets_close_at_their_size(void **state)
+TEST(buckets_close_at_their_size)
 {
-    (void)state;
     const struct {
         double mib;
         size_t count, starts[TENSORS]; /* MiB */
@@ -315,9 +304,8 @@ static void buckets_close_at_their_size(void **state)
     }
 }
 
-static void slices_partition(void **state)
+TEST(slices_partition)
 {
-    (void)state;
     static const size_t counts[] = {1, 15, 16, 17, 100, 1000, 12345};
 
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
@@ -333,21 +321,4 @@ static void slices_partition(void **state)
             }
             assert_int_equal(next, 48 + counts[n]);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owners_cover_all_shards),
-        cmocka_unit_test(fold_equals_the_definition),
-        cmocka_unit_test(leaves_fold_into_the_first_slots),
-        cmocka_unit_test(fold_of_many_floats),
-        cmocka_unit_test(rounding_to_bf16),
-        cmocka_unit_test(whole_numbers_are_packed),
-        cmocka_unit_test(values_become_thresholds),
-        cmocka_unit_test(slots_are_few),
-        cmocka_unit_test(buckets_close_at_their_size),
-        cmocka_unit_test(slices_partition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,6 @@
 
 #include "dist/dist.h"
 
-#include <math.h>
-
 enum { BLOCK = 4096 };
 #ifdef __SANITIZE_ADDRESS__
 enum { STRIDE = 997 };
@@ -33,9 +31,8 @@ __attribute__((target("f16c"))) static bool f16_wrong(uint32_t from)
     return false;
 }
 
-static void fp16_is_rounded_like_the_compilers(void **state)
+TEST(fp16_is_rounded_like_the_compilers)
 {
-    (void)state;
     int wrong = 0;
 
     if (!__builtin_cpu_supports("f16c"))
@@ -46,17 +43,15 @@ static void fp16_is_rounded_like_the_compilers(void **state)
     assert_int_equal(wrong, 0);
 }
 #else
-static void fp16_is_rounded_like_the_compilers(void **state)
+TEST(fp16_is_rounded_like_the_compilers)
 {
-    (void)state;
     test_skip("no _Float16");
 }
 #endif
 
 /* min(x, x) reads both as float32. */
-static void fp16_is_read_whole(void **state)
+TEST(fp16_is_read_whole)
 {
-    (void)state;
     for (uint32_t bits = 0; bits < 1u << 16; bits++) {
         const dt_f16 x = (dt_f16)bits;
         const float want = dt_f16_to_f32(x);
@@ -75,9 +70,8 @@ static void fp16_is_read_whole(void **state)
         assert_memory_equal(&got, &w, sizeof got);                                                 \
     } while (0)
 
-static void integers_wrap(void **state)
+TEST(integers_wrap)
 {
-    (void)state;
     PAIR(int8, SUM, int8_t, 127, 2, -127);
     PAIR(int8, PROD, int8_t, -128, -1, -128);
     PAIR(int32, SUM, int32_t, INT32_MAX, INT32_MAX, -2);
@@ -88,9 +82,8 @@ static void integers_wrap(void **state)
     PAIR(int64, MAX, int64_t, INT64_MIN, 0, 0);
 }
 
-static void zeros_have_an_order(void **state)
+TEST(zeros_have_an_order)
 {
-    (void)state;
     PAIR(fp32, MIN, float, 0.0f, -0.0f, -0.0f);
     PAIR(fp32, MIN, float, -0.0f, 0.0f, -0.0f);
     PAIR(fp32, MAX, float, 0.0f, -0.0f, 0.0f);
@@ -99,9 +92,8 @@ static void zeros_have_an_order(void **state)
 }
 
 /* At each place of vectors, and of what vectors leave. */
-static void nan_passes(void **state)
+TEST(nan_passes)
 {
-    (void)state;
     for (int at = 0; at < 37; at++)
         for (int op = 0; op < DT_OPS; op++)
             for (int side = 0; side < 2; side++) {
@@ -113,16 +105,4 @@ static void nan_passes(void **state)
                 for (int i = 0; i < 37; i++)
                     assert_int_equal(isnan(got[i]) != 0, i == at);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp16_is_rounded_like_the_compilers),
-        cmocka_unit_test(fp16_is_read_whole),
-        cmocka_unit_test(integers_wrap),
-        cmocka_unit_test(zeros_have_an_order),
-        cmocka_unit_test(nan_passes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

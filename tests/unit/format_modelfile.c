@@ -1,5 +1,6 @@
 /* format_modelfile.c - model files: names and orders as PyTorch and MindSpore have them, both ways
  * in every naming; files that do not fit are refused whole; foreign ones get one warning. */
+#include "capture.h"
 #include "model_files.h"
 
 #include <float.h>
@@ -98,9 +99,8 @@ static void assert_refused(const fixture *f, const char *path, const char *messa
 
 /* ---- Saving ---------------------------------------------------------------------- */
 
-static void files_hold_oihw_and_metadata(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, files_hold_oihw_and_metadata)
 {
-    const fixture *f = *state;
     dt_safetensors *s = NULL;
     int64_t batches = 0;
 
@@ -146,9 +146,8 @@ static void namings_are_written_and_read(const fixture *f, const char *scheme,
     assert_loads(f, f->file);
 }
 
-static void resnet_namings(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, resnet_namings)
 {
-    const fixture *f = *state;
     const char *const names[] = {"conv1.weight", "layer1.0.shortcut.0.weight",
                                  "layer2.0.shortcut.1.running_var", "linear.bias", NULL};
     const dt_model_file_opts cs744 = {.names = "cs744", .normalize = "cifar", .steps = 1};
@@ -159,9 +158,8 @@ static void resnet_namings(void **state)
     assert_int_not_equal(access(f->other, F_OK), 0);
 }
 
-static void vgg_namings(void **state)
+TEST_OF_FIXTURE(make_vgg, model_files_release, vgg_namings)
 {
-    const fixture *f = *state;
     const char *const features[] = {"features.0.weight", "features.1.running_mean",
                                     "features.25.bias", "classifier.weight", NULL};
     const char *const layers[] = {"layers.0.weight", "layers.1.running_mean", "layers.25.bias",
@@ -183,7 +181,7 @@ static const char mindspore_names[] = "^((" BLOCK ")?conv1\\.weight|" BLOCK "con
                                       "fc\\.(weight|bias))$";
 
 /* All of the tutorial's names, and what they stand for: the numbers of PyTorch's tensor. */
-static void mindspore_has_the_tutorials_names(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, mindspore_has_the_tutorials_names)
 {
     static const char *const pair[][2] = {
         {"conv1.weight", "conv1.weight"},
@@ -202,7 +200,6 @@ static void mindspore_has_the_tutorials_names(void **state)
         {"fc.bias", "fc.bias"},
     };
     static float x[2][1 << 16];
-    const fixture *f = *state;
     regex_t names;
     dt_safetensors *s[2] = {NULL};
     dt_model_meta meta;
@@ -233,9 +230,8 @@ static void mindspore_has_the_tutorials_names(void **state)
 
 /* What a user of the weights has to know of the images comes back; a file without it, and one whose
  * size makes no sense, does not know. */
-static void a_file_says_what_its_images_are(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, a_file_says_what_its_images_are)
 {
-    const fixture *f = *state;
     const dt_target target = path_target(f->other);
     dt_model_file_opts opts = {.names = "torchvision",
                                .normalize = "cifar",
@@ -268,9 +264,8 @@ static void a_file_says_what_its_images_are(void **state)
 
 static const edit nameless = {.field = ""};
 
-static void prefixes_and_counters_do_not_matter(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, prefixes_and_counters_do_not_matter)
 {
-    const fixture *f = *state;
     static const char *const prefix[] = {"module.",    "_orig_mod.", "module._orig_mod.", "model.",
                                          "net.model.", "a.module.b."};
 
@@ -286,9 +281,8 @@ static void prefixes_and_counters_do_not_matter(void **state)
     assert_loads(f, f->other);
 }
 
-static void the_first_misfit_ends_a_load(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, the_first_misfit_ends_a_load)
 {
-    const fixture *f = *state;
     static const struct {
         edit edit;
         const char *words;
@@ -326,9 +320,8 @@ static void the_first_misfit_ends_a_load(void **state)
     }
 }
 
-static void narrow_floats_are_read(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, narrow_floats_are_read)
 {
-    const fixture *f = *state;
     dt_model_read r; /* what averages and converts */
 
     edit_file(f, &(edit){.of = "", .dtype = "BF16"});
@@ -345,9 +338,8 @@ static void narrow_floats_are_read(void **state)
 
 /* Any byte of a file's header is changed in three ways or removed, and the file is cut anywhere in
  * it: it loads to the same numbers, or is refused with its name. */
-static void damaged_headers_load_equal_or_are_refused(void **state)
+TEST_OF_FIXTURE(make_vgg, model_files_release, damaged_headers_load_equal_or_are_refused)
 {
-    const fixture *f = *state;
     char *file = NULL;
     size_t length = 0, loaded = 0;
     dt_weights s;
@@ -382,36 +374,33 @@ static void damaged_headers_load_equal_or_are_refused(void **state)
     free(file);
 }
 
-static void files_that_name_no_network_get_one_warning(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, files_that_name_no_network_get_one_warning)
 {
     static const char *const want[] = {"resnet50", "torchvision", "cifar", "cifar", "32", "16"};
-    const fixture *f = *state;
-    char text[1000];
     dt_model_meta meta;
-    FILE *log = NULL;
+    capture c;
 
     for (int foreign = 0; foreign < 2; foreign++) {
         edit_file(f, foreign ? &nameless : &(edit){.of = NULL});
-        const int kept = folder_listen(&log);
+        capture_begin(&c);
         assert_loads(f, f->other);
-        folder_heard(kept, log, text, sizeof text);
-        assert_int_equal(text[0] != '\0', foreign);
+        assert_int_equal(capture_end(&c), foreign); /* lines */
+        assert_int_equal(c.text[0] != '\0', foreign);
         assert_ok(dt_model_describe(f->other, &meta));
         for (int i = 0; i < (int)DT_COUNT_OF(want); i++)
             assert_string_equal(meta.text[i], foreign ? "" : want[i]);
     }
-    assert_non_null(strstr(text, f->other));
-    assert_non_null(strstr(text, "taken for resnet50 and --normalize cifar"));
-    assert_int_equal(strchr(text, '\n') - text, strlen(text) - 1); /* one line */
+    assert_non_null(strstr(c.text, f->other));
+    assert_non_null(strstr(c.text, "taken for resnet50 and --normalize cifar"));
+    assert_int_equal(c.text[strlen(c.text) - 1], '\n');
 }
 
 /* ---- Other networks ---------------------------------------------------------------------- */
 
 /* The head of 1000 classes is left out, in any naming; all else is taken. */
-static void a_body_is_taken_without_the_head(void **state)
+TEST_OF_FIXTURE(make_resnet, model_files_release, a_body_is_taken_without_the_head)
 {
     static const char *const names[] = {"torchvision", "kuangliu", "mindspore"};
-    const fixture *f = *state;
     dt_net_spec spec = resnet;
     dt_net *net = NULL;
     dt_weights large, s;
@@ -439,24 +428,4 @@ static void a_body_is_taken_without_the_head(void **state)
     weights_give(&s);
     weights_give(&large);
     dt_net_destroy(net);
-}
-
-#define RESNET(name) cmocka_unit_test_setup_teardown(name, make_resnet, model_files_release)
-#define VGG(name) cmocka_unit_test_setup_teardown(name, make_vgg, model_files_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RESNET(files_hold_oihw_and_metadata),
-        RESNET(resnet_namings),
-        VGG(vgg_namings),
-        RESNET(mindspore_has_the_tutorials_names),
-        RESNET(prefixes_and_counters_do_not_matter),
-        RESNET(the_first_misfit_ends_a_load),
-        RESNET(narrow_floats_are_read),
-        VGG(damaged_headers_load_equal_or_are_refused),
-        RESNET(files_that_name_no_network_get_one_warning),
-        RESNET(a_body_is_taken_without_the_head),
-        RESNET(a_file_says_what_its_images_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

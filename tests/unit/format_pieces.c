@@ -4,22 +4,6 @@
 
 #include "format/tensors.h"
 
-static char dir[FOLDER_PATH];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder_make(dir);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(dir);
-    return 0;
-}
-
 /* A file whose tensor t has `rows` x `columns` floats, which say their place in the whole: 10 times
  * the row and the column; info: what DCP_SHARDING_INFO is, or NULL. */
 static void put_piece(const char *name, int row, int column, int rows, int columns,
@@ -41,7 +25,7 @@ static void put_piece(const char *name, int row, int column, int rows, int colum
     memcpy(file + 8, header, (size_t)n);
     for (int i = 0; i < rows * columns; i++)
         data[i] = (float)(10 * (row + i / columns) + column + i % columns);
-    folder_write(dir, name, file, 608 + (size_t)bytes);
+    folder_write(here, name, file, 608 + (size_t)bytes);
 }
 
 static void put_at(const char *name, int row, int column, int rows, int columns)
@@ -58,7 +42,7 @@ static dt_status join(dt_safetensors **f, const char *a, const char *b, const ch
     size_t files = 0;
 
     for (; files < 3 && name[files]; files++)
-        snprintf(file[files].path, sizeof file[files].path, "%s/%s", dir, name[files]);
+        snprintf(file[files].path, sizeof file[files].path, "%s/%s", here, name[files]);
     return dt_safetensors_join(f, "whole", file, files);
 }
 
@@ -82,12 +66,11 @@ static dt_status fill(const void *context, size_t i, void *data)
     return dt_safetensors_read(f, &f->tensor[i], data);
 }
 
-static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
+FOLDER_TEST(pieces_of_any_shape_are_joined_and_cut_again)
 {
     dt_field said = {"dtrain.portion", NULL};
     dt_safetensors *f = NULL;
 
-    (void)state;
     put_at("a", 0, 0, 4, 2); /* columns, of which one more, in two parts */
     put_at("b", 0, 2, 1, 1);
     put_at("c", 1, 2, 3, 1);
@@ -98,7 +81,7 @@ static void pieces_of_any_shape_are_joined_and_cut_again(void **state)
     for (t.taker = 0; t.taker < 3; t.taker++) {
         const char *const third[][2] = {{"0 of 3", "x"}, {"1 of 3", "y"}, {"2 of 3", "z"}};
         said.value = third[t.taker][0];
-        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(dir, third[t.taker][1])), &c, NULL));
+        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(here, third[t.taker][1])), &c, NULL));
     }
     assert_whole(f);
     assert_ok(join(&f, "y", "z", "x"));
@@ -124,16 +107,15 @@ static void put_many(const char *name, char letter, int count, const char *said)
                                 letter, i);
     header[8 + n++] = '}';
     memcpy(header, &n, 8);
-    folder_write(dir, name, header, 8 + (size_t)n);
+    folder_write(here, name, header, 8 + (size_t)n);
     free(header);
 }
 
 /* Also where many files have as many names as one may have. */
-static void names_are_counted_and_sorted(void **state)
+FOLDER_TEST(names_are_counted_and_sorted)
 {
     dt_safetensors *f = NULL;
 
-    (void)state;
     put_many("a", 'a', 2048, "1");
     put_many("b", 'b', 2048, "1");
     put_many("c", 'c', 1, "1");
@@ -150,11 +132,10 @@ static void names_are_counted_and_sorted(void **state)
     assert_fails(join(&f, "t", "c", NULL), DT_FORMAT, "these are not pieces of one model");
 }
 
-static void what_does_not_fit_is_named(void **state)
+FOLDER_TEST(what_does_not_fit_is_named)
 {
     dt_safetensors *f = NULL;
 
-    (void)state;
     put_at("a", 0, 0, 2, 3);
     put_at("b", 2, 0, 2, 3);
     put_at("c", 1, 1, 1, 2);
@@ -178,15 +159,4 @@ static void what_does_not_fit_is_named(void **state)
     put_piece("e", 2, 0, 2, 3,
               "{\\\"t\\\":{\\\"saved_offsets\\\":[281474976710655,281474976710655]}}");
     assert_fails(join(&f, "a", "e", NULL), DT_FORMAT, "some are missing");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(pieces_of_any_shape_are_joined_and_cut_again, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(names_are_counted_and_sorted, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_named, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,26 +7,18 @@
 
 #include "format/tensors.h"
 
-static char dir[FOLDER_PATH], file[FOLDER_PATH + 32];
+static char file[FOLDER_PATH + 32];
 
-static int make_folder(void **state)
+static int name_file(void **state)
 {
-    (void)state;
-    folder_make(dir);
-    snprintf(file, sizeof file, "%s/a.safetensors", dir);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(dir);
+    folder_enter(state);
+    snprintf(file, sizeof file, "%s/a.safetensors", here);
     return 0;
 }
 
 static void put(const void *data, size_t bytes)
 {
-    folder_write(dir, "a.safetensors", data, bytes);
+    folder_write(here, "a.safetensors", data, bytes);
 }
 
 /* The length, a header and zeros for data. */
@@ -54,8 +46,8 @@ static void assert_file(const void *bytes, size_t count)
     assert_memory_equal(read, bytes, count);
     free(read);
     assert_int_equal(unlink(file), 0);
-    assert_int_equal(rmdir(dir), 0); /* it is empty */
-    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(rmdir(here), 0); /* it is empty */
+    assert_int_equal(mkdir(here, 0700), 0);
 }
 
 static dt_status write_to(const char *path, const dt_safetensors_content *c)
@@ -116,11 +108,10 @@ static dt_status fill_floats(const void *context, size_t i, void *data)
     return DT_OK;
 }
 
-static void the_references_bytes_are_read_and_written(void **state)
+TEST_WITH(name_file, folder_leave, the_references_bytes_are_read_and_written)
 {
     float x[6];
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(goldens); i++) {
         const golden *g = &goldens[i];
         dt_tensor t = {.name = g->name, .dtype = "F32", .rank = g->rank};
@@ -154,7 +145,7 @@ static void the_references_bytes_are_read_and_written(void **state)
 }
 
 /* To float32 in place; every value of the types: tests/unit/base_number.c. */
-static void narrow_floats_are_widened(void **state)
+TEST(narrow_floats_are_widened)
 {
     static const char header[] =
         "{\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]},"
@@ -165,7 +156,6 @@ static void narrow_floats_are_widened(void **state)
     dt_safetensors *s = NULL;
     float x[4];
 
-    (void)state;
     memcpy(model + 8, header, sizeof header - 1);
     memcpy(model + 8 + sizeof header - 1, bits, sizeof bits);
     assert_ok(dt_safetensors_open(&s, "x", model, sizeof model));
@@ -223,9 +213,8 @@ static const struct {
     {"{" T("a", "F16", "[2]", "[0,4]") "}", 3, "cut short"},
 };
 
-static void headers_are_checked(void **state)
+TEST_WITH(name_file, folder_leave, headers_are_checked)
 {
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(headers); i++) {
         const char *message = headers[i].message;
         dt_safetensors *s = NULL;
@@ -239,9 +228,8 @@ static void headers_are_checked(void **state)
     }
 }
 
-static void lengths_are_checked(void **state)
+TEST_WITH(name_file, folder_leave, lengths_are_checked)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t count;
@@ -261,14 +249,13 @@ static void lengths_are_checked(void **state)
 }
 
 /* 4096 tensors are taken, one more is not; nor does nesting exhaust the stack. */
-static void counts_and_depth_are_limited(void **state)
+TEST_WITH(name_file, folder_leave, counts_and_depth_are_limited)
 {
     enum { ROOM = 512 * 1024 };
     char *header = calloc(ROOM, 1);
     dt_safetensors *s = NULL;
     size_t used = 1;
 
-    (void)state;
     assert_non_null(header);
     header[0] = '{';
     for (int i = 0; i <= DT_TENSOR_MAX_COUNT; i++) {
@@ -291,9 +278,8 @@ static void counts_and_depth_are_limited(void **state)
     free(header);
 }
 
-static void names_are_printed_harmless(void **state)
+TEST_WITH(name_file, folder_leave, names_are_printed_harmless)
 {
-    (void)state;
     dt_safetensors *s = NULL;
 
     put_header("{" T("\\u001b[31m\\n\xc3\xa4'", "F33", "[1]", "[0,4]") "}", 4);
@@ -303,22 +289,21 @@ static void names_are_printed_harmless(void **state)
 
 /* ---- Files that move, places, failures -------------------------------------------- */
 
-static void only_whole_files_are_read(void **state)
+TEST_WITH(name_file, folder_leave, only_whole_files_are_read)
 {
     dt_safetensors *s = NULL;
     char data[64];
 
-    (void)state;
     assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_NOINPUT, "No such file");
-    assert_fails(dt_safetensors_open(&s, dir, NULL, 0), DT_NOINPUT, "is a folder");
+    assert_fails(dt_safetensors_open(&s, here, NULL, 0), DT_NOINPUT, "is a folder");
     assert_fails(dt_safetensors_open(&s, "/dev/zero", NULL, 0), DT_NOINPUT,
                  "a pipe, socket or device");
     assert_int_equal(mkfifo(file, 0600), 0);
     assert_fails(dt_safetensors_open(&s, file, NULL, 0), DT_NOINPUT, "a pipe, socket or device");
 
     put(sample->bytes, sample->count);
-    assert_int_equal(symlink("a.safetensors", folder_path(dir, "link")), 0);
-    assert_ok(dt_safetensors_open(&s, folder_path(dir, "link"), NULL, 0));
+    assert_int_equal(symlink("a.safetensors", folder_path(here, "link")), 0);
+    assert_ok(dt_safetensors_open(&s, folder_path(here, "link"), NULL, 0));
     assert_int_equal(truncate(file, (off_t)sample->count - 3), 0);
     assert_fails(dt_safetensors_read(s, &s->tensor[0], data), DT_FORMAT,
                  "ends at byte 93");
@@ -333,7 +318,7 @@ static dt_status fill_index(const void *context, size_t i, void *data)
 }
 
 /* Wide types first, then names by their bytes; each tensor gets its own data. */
-static void tensors_are_ordered(void **state)
+TEST_WITH(name_file, folder_leave, tensors_are_ordered)
 {
     static const dt_tensor t[] = {
         {.name = "b", .dtype = "F32", .rank = 1, .shape = {2}},
@@ -346,7 +331,6 @@ static void tensors_are_ordered(void **state)
     size_t bytes[] = {8, 4, 8, 4, 4};
     dt_safetensors *s = NULL;
 
-    (void)state;
     assert_ok(write_to(file, &(dt_safetensors_content){
                                  .tensor = t, .tensors = 5, .fill = fill_index, .context = bytes}));
     assert_ok(dt_safetensors_open(&s, file, NULL, 0));
@@ -377,11 +361,10 @@ static dt_status write_large(const char *path)
 
 /* A limit on file sizes stands in for a full disk, which tests/fault has. Places that cannot be
  * written are named. */
-static void a_failed_write_keeps_the_old_file(void **state)
+TEST_WITH(name_file, folder_leave, a_failed_write_keeps_the_old_file)
 {
     struct rlimit old;
 
-    (void)state;
     put(sample->bytes, sample->count);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -390,24 +373,7 @@ static void a_failed_write_keeps_the_old_file(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_fails(st, DT_NOMEM, "(writing): File too large; raise");
-    assert_fails(write_large(folder_path(dir, "absent/m")), DT_CANTCREATE, "/absent/m");
+    assert_fails(write_large(folder_path(here, "absent/m")), DT_CANTCREATE, "/absent/m");
     assert_fails(write_large(folder_path(file, "m")), DT_CANTCREATE, "Not a directory");
     assert_file(sample->bytes, sample->count);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_references_bytes_are_read_and_written),
-        cmocka_unit_test(narrow_floats_are_widened),
-        TEST(headers_are_checked),
-        TEST(lengths_are_checked),
-        TEST(counts_and_depth_are_limited),
-        TEST(names_are_printed_harmless),
-        TEST(only_whole_files_are_read),
-        TEST(tensors_are_ordered),
-        TEST(a_failed_write_keeps_the_old_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const dt_token one = {{1}}, two = {{2}};
 
@@ -74,7 +73,7 @@ static void carry(int from, int to, bool change, const _Atomic bool *greeted)
     _exit(0);
 }
 
-static void both_need_the_token(void **state)
+TEST(both_need_the_token)
 {
     static const struct {
         const dt_token *other;
@@ -85,7 +84,6 @@ static void both_need_the_token(void **state)
                {&two, false, false, DT_STRANGER, DT_STRANGER + 10},
                {&one, true, false, DT_GREETED, DT_GREETED + 10}};
 
-    (void)state;
     _Atomic bool *greeted =
         mmap(NULL, sizeof *greeted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(greeted != MAP_FAILED);
@@ -124,9 +122,8 @@ static void both_need_the_token(void **state)
 }
 
 /* What mpirun gives its agent, and what another host makes of the request. */
-static void only_the_daemon_is_started(void **state)
+TEST(only_the_daemon_is_started)
 {
-    (void)state;
     static const struct {
         const char *words[5];
         int count; /* 0: refused */
@@ -170,18 +167,12 @@ static void only_the_daemon_is_started(void **state)
     }
 }
 
-static void a_request_may_hold_anything(void **state)
+TEST(a_request_may_hold_anything)
 {
-    static const char *const row[] = {"{}",
-                                      "7",
-                                      "null",
-                                      "[7]",
-                                      "[[\"a\"]]",
-                                      "[\"/orted\"]",
-                                      "[\"orted\", 7]",
-                                      "[\"orted\", null]"};
+    static const char *const row[] = {
+        "{}",          "7",           "null",           "[7]",
+        "[[\"a\"]]", "[\"/orted\"]", "[\"orted\", 7]", "[\"orted\", null]"};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         json_t *words = json_loads(row[i], JSON_DECODE_ANY, NULL);
         assert_non_null(words);
@@ -191,7 +182,7 @@ static void a_request_may_hold_anything(void **state)
     assert_null(dt_daemon_words(NULL));
 }
 
-static void tokens_are_guarded(void **state)
+TEST(tokens_are_guarded)
 {
     static const struct {
         int bytes;
@@ -203,7 +194,6 @@ static void tokens_are_guarded(void **state)
     char path[] = "/tmp/launch-wire-XXXXXX", text[20001] = "";
     dt_token a, b;
 
-    (void)state;
     memset(text, 'x', 20000);
     const int fd = mkstemp(path);
     assert_int_equal(write(fd, text, 20000), 20000);
@@ -292,7 +282,7 @@ static bool own_address(struct sockaddr_in *at)
     return found;
 }
 
-static void the_last_message_arrives(void **state)
+TEST(the_last_message_arrives)
 {
     struct sockaddr_in at;
     socklen_t length = sizeof at;
@@ -300,7 +290,6 @@ static void the_last_message_arrives(void **state)
     char text[INET_ADDRSTRLEN];
     int status = 0;
 
-    (void)state;
     if (!own_address(&at))
         test_skip("no network but the loopback");
     const int fd = socket(AF_INET, SOCK_STREAM, 0); /* for a port that is free */
@@ -319,13 +308,4 @@ static void the_last_message_arrives(void **state)
     assert_int_equal(WEXITSTATUS(status), 7);
     assert_int_equal(waitpid(other, &status, 0), other);
     assert_int_equal(WEXITSTATUS(status), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_need_the_token), cmocka_unit_test(only_the_daemon_is_started),
-        cmocka_unit_test(a_request_may_hold_anything), cmocka_unit_test(tokens_are_guarded),
-        cmocka_unit_test(the_last_message_arrives)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

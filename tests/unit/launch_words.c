@@ -1,39 +1,28 @@
 /* launch_words.c - the table of launchers: whose mpirun belongs to an MPI library, and what dtrain
  * launch tells it, which a machine with one MPI shows of that one alone. */
-#include "test.h"
+#include "capture.h"
 
 #include "launch/launch.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 /* What `dtrain launch WORDS` prints where this is the MPI library. */
 static dt_status show(const char *library, const char *words, char text[4096])
 {
     char copy[1024], launch[] = "launch", *argv[32] = {launch};
     int argc = 1, code = 0;
-    FILE *file = tmpfile();
-    const int terminal = dup(STDOUT_FILENO);
+    capture c;
 
-    assert_non_null(file);
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
-    fflush(stdout);
-    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+    capture_fd(&c, STDOUT_FILENO);
     const dt_status st = dt_launch(argc - 1, argv + 1, dt_launcher_of(library), &code);
-    fflush(stdout);
-    dup2(terminal, STDOUT_FILENO);
-    close(terminal);
-    rewind(file);
-    text[fread(text, 1, 4095, file)] = '\0';
-    fclose(file);
+    capture_end(&c);
+    memcpy(text, c.text, sizeof c.text);
     return st;
 }
 
-static void libraries_have_launchers(void **state)
+TEST(libraries_have_launchers)
 {
-    (void)state;
     static const struct {
         const char *library, *hosts;
     } rows[] = {{"Open MPI v4.1.4, package: Debian OpenMPI", "--host"},
@@ -49,9 +38,8 @@ static void libraries_have_launchers(void **state)
         assert_string_equal(dt_launcher_of(rows[i].library)->hosts, rows[i].hosts);
 }
 
-static void words_are_the_launchers(void **state)
+TEST(words_are_the_launchers)
 {
-    (void)state;
     char path[] = "/tmp/dtrain-hosts-XXXXXX", text[4096];
     char words[128];
     const int fd = mkstemp(path);
@@ -84,9 +72,8 @@ static void words_are_the_launchers(void **state)
     unlink(path);
 }
 
-static void what_it_cannot_is_refused(void **state)
+TEST(what_it_cannot_is_refused)
 {
-    (void)state;
     char text[4096];
     char path[] = "/tmp/dtrain-hosts-XXXXXX", words[128];
     FILE *f = fdopen(mkstemp(path), "w");
@@ -103,13 +90,4 @@ static void what_it_cannot_is_refused(void **state)
     assert_non_null(strstr(dt_fail_text(), ":2: 'me@b' is not a host name"));
     dt_fail_clear();
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(libraries_have_launchers),
-                                       cmocka_unit_test(words_are_the_launchers),
-                                       cmocka_unit_test(what_it_cannot_is_refused)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,11 +13,10 @@ static uint32_t draw(uint32_t i, uint32_t lane, uint32_t below)
     return dt_below(out[lane], below);
 }
 
-static void no_overlap_and_tight(void **state)
+TEST(no_overlap_and_tight)
 {
     dt_block b[BLOCKS];
     size_t total = 0, need = 0;
-    (void)state;
 
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const int first = (int)draw(i, 0, TIMES);
@@ -43,26 +42,16 @@ static void no_overlap_and_tight(void **state)
     assert_true(total < 2 * need); /* memory is reused, not merely stacked */
 }
 
-static void sequence_reuses_memory(void **state)
+TEST(sequence_reuses_memory)
 {
     dt_block b[3] = {{.bytes = 640, .first = 0, .last = 1},
                      {.bytes = 640, .first = 1, .last = 2},
                      {.bytes = 640, .first = 2, .last = 3}};
     size_t total = 0;
-    (void)state;
 
     assert_ok(dt_arena_place(b, 3, &total));
     assert_int_equal(total, 1280);
     assert_int_equal(b[0].offset, b[2].offset);
     assert_ok(dt_arena_place(b, 0, &total));
     assert_int_equal(total, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_overlap_and_tight),
-        cmocka_unit_test(sequence_reuses_memory),
-    };
-    return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

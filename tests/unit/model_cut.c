@@ -30,9 +30,8 @@ static dt_net *net_of(const char *name)
     return net;
 }
 
-static void parts_follow_each_other(void **state)
+TEST(parts_follow_each_other)
 {
-    (void)state;
     static const int64_t channels[] = {1, 3, 10, 31, 64, 100, 512, 4096};
 
     for (size_t i = 0; i < DT_COUNT_OF(channels); i++)
@@ -49,9 +48,8 @@ static void parts_follow_each_other(void **state)
         }
 }
 
-static void wrong_words_are_refused(void **state)
+TEST(wrong_words_are_refused)
 {
-    (void)state;
     static const struct {
         const char *strategy, *says;
     } cases[] = {
@@ -77,9 +75,8 @@ static void wrong_words_are_refused(void **state)
 }
 
 /* No network of ours shares a parameter: this one is made to. */
-static void a_parameter_has_one_layout(void **state)
+TEST(a_parameter_has_one_layout)
 {
-    (void)state;
     dt_net *net = net_of("vgg11");
     dt_node *node = net->own->node, *a = NULL, *b = NULL;
     dt_model *m = NULL;
@@ -152,9 +149,8 @@ static void check_plan(const dt_plan *p)
     assert_int_equal(p->layout[p->logits][DT_FORWARD], DT_HOME);
 }
 
-static void steps_find_their_layouts(void **state)
+TEST(steps_find_their_layouts)
 {
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(nets) * DT_COUNT_OF(strategies); i++) {
         dt_net *net = net_of(nets[i % DT_COUNT_OF(nets)]);
         const char *strategy = strategies[i / DT_COUNT_OF(nets)];
@@ -183,15 +179,4 @@ static void steps_find_their_layouts(void **state)
             dt_model_destroy(m[--made]);
         dt_net_destroy(net);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_follow_each_other),
-        cmocka_unit_test(wrong_words_are_refused),
-        cmocka_unit_test(a_parameter_has_one_layout),
-        cmocka_unit_test(steps_find_their_layouts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

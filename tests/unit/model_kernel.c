@@ -5,12 +5,11 @@
 
 #include <pthread.h>
 
-static void test_choice(void **state)
+TEST(test_choice)
 {
     const bool can = dt_isa_current() >= DT_ISA_AVX512_BF16;
     dt_dtype type = DT_F32;
 
-    (void)state;
     assert_ok(dt_precision_choose("auto", &type));
     assert_int_equal(type, can ? DT_BF16 : DT_F32);
     assert_ok(dt_precision_choose("fp32", &type));
@@ -25,7 +24,7 @@ static void test_choice(void **state)
     dt_isa_limit(DT_ISA_AMX);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
     dt_node n = {.op = &dt_op_conv2d,
                  .name = "conv1",
@@ -33,7 +32,6 @@ static void test_shapes(void **state)
     const dt_shape in = {2, 224, 32, 3}, small = {2, 6, 6, 3};
     dt_shape out;
 
-    (void)state;
     memcpy(n.attr.pad, (int[]){2, 3, 3, 3}, sizeof n.attr.pad);
     assert_ok(dt_op_conv2d.infer(&n, &in, &out));
     assert_true(out.n == 2 && out.h == 112 && out.w == 16 && out.c == 64);
@@ -46,14 +44,13 @@ static void test_shapes(void **state)
 }
 
 /* Pixels and blocks are counted by ints. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     dt_kernel_info info;
     dt_tiles *t;
     const dt_pass pass = DT_PASS_FORWARD;
     dt_conv c = conv_square(511, 1024, 64, 64, 3, 1, 1, DT_F32);
 
-    (void)state;
     c.oh = c.ow = 1024;
     c.threads = 1;
     assert_ok(dt_kernel_open(&t, &c, pass, NULL, &info));
@@ -80,13 +77,12 @@ static void look_counts(void *context)
     l->count++;
 }
 
-static void test_looks(void **state)
+TEST(test_looks)
 {
     looks l = {pthread_self(), 0};
     conv_problem p;
     conv_run plain, looked;
 
-    (void)state;
     conv_open(&p, conv_square(32, 16, 64, 128, 3, 1, 1, DT_F32));
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
         for (int threads = 1; threads <= 8; threads += 7) { /* 8: threads pack for each other */
@@ -105,12 +101,11 @@ static void test_looks(void **state)
 }
 
 /* No more often than was said, and not before. */
-static void test_interval(void **state)
+TEST(test_interval)
 {
     const double began = dt_seconds(), every = 0.002;
     looks l = {pthread_self(), 0};
 
-    (void)state;
     dt_look_set(every, look_counts, &l);
     dt_look();
     while (l.count < 5)
@@ -118,14 +113,4 @@ static void test_interval(void **state)
     assert_true(dt_seconds() - began >= 5 * every);
     dt_look_set(every, NULL, &l);
     dt_look();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_choice),   cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_interval),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,19 +22,15 @@ static dt_net_spec wide(int size, int classes)
                          .width_divisor = 1};
 }
 
-static dt_plan *make_plan(test_net *t, const dt_net_spec *spec)
+static test_plan make_plan(const dt_net_spec *spec)
 {
     const dt_model_opts opts = {.precision = DT_F32, .threads = 1};
-    dt_plan *p = NULL;
-
-    test_net_create(t, spec, &opts);
-    assert_ok(dt_plan_create(&p, t->model, 1, DT_TRAIN));
-    return p;
+    return test_plan_create(spec, &opts, 1, DT_TRAIN);
 }
 
 /* reference: torchvision and kuangliu models, mindspore-ai/docs r1.3; MACs of the
  * convolutions per image as published in networks of the same definition. */
-static void counts(void **state)
+TEST(counts)
 {
     const struct {
         dt_net_spec spec;
@@ -52,30 +48,27 @@ static void counts(void **state)
         {wide(224, 1000), 132868840, 38, 7609}, /* torchvision's vgg11_bn */
         {{.net = "mlp", .classes = 10, .width_divisor = 1}, 1640330, 6, 1.64},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        test_net t;
-        dt_plan *p = make_plan(&t, &want[i].spec);
+        test_plan t = make_plan(&want[i].spec);
+        const dt_plan *p = t.plan;
         double macs = 0;
         for (size_t k = 0; k < dt_plan_row_count(p); k++) {
             dt_plan_row row;
             dt_plan_row_get(p, k, &row);
             macs += (double)row.macs * 1e-6;
         }
-        assert_int_equal(t.net->weight_total, want[i].weights);
-        assert_int_equal(t.net->params, want[i].tensors);
+        assert_int_equal(t.n.net->weight_total, want[i].weights);
+        assert_int_equal(t.n.net->params, want[i].tensors);
         assert_true(macs > want[i].mega_macs * 0.99 - 0.5);
         assert_true(macs < want[i].mega_macs * 1.01 + 0.5);
-        dt_plan_destroy(p);
-        test_net_close(&t);
+        test_plan_close(&t);
     }
 }
 
-static void bad_specs(void **state)
+TEST(bad_specs)
 {
     dt_net *net = NULL;
     dt_net_spec s = vgg;
-    (void)state;
     s.net = "vgg12";
     assert_fails(dt_net_create(&net, &s), DT_CONFIG, "vgg12");
     s = vgg;
@@ -87,30 +80,30 @@ static void bad_specs(void **state)
     dt_net_destroy(net);
 }
 
-static void backward_order(void **state)
+TEST(backward_order)
 {
-    test_net t;
     const dt_net_spec s = resnet("torchvision", "cifar", 32);
-    dt_plan *p = make_plan(&t, &s);
+    test_plan t = make_plan(&s);
+    const dt_plan *p = t.plan;
     size_t covered = 0;
-    (void)state;
 
     /* disjoint, aligned, and the classifier first */
-    for (size_t i = 0; i < t.net->params; i++) {
-        const dt_param *a = &t.net->param[i];
+    for (size_t i = 0; i < t.n.net->params; i++) {
+        const dt_param *a = &t.n.net->param[i];
         assert_int_equal(a->offset % 16, 0);
         covered += dt_align(a->count, 16);
         for (size_t k = 0; k < i; k++) {
-            const dt_param *b = &t.net->param[k];
+            const dt_param *b = &t.n.net->param[k];
             assert_true(a->offset + a->count <= b->offset || b->offset + b->count <= a->offset);
         }
     }
-    assert_int_equal(covered, t.net->slab_floats);
-    for (size_t i = 1; i < t.net->params; i++)
-        assert_true(dt_net_slab_param(t.net, i - 1)->offset < dt_net_slab_param(t.net, i)->offset);
-    assert_string_equal(t.net->param[0].name, "conv1.weight");
-    assert_string_equal(t.net->param[160].name, "fc.bias");
-    assert_true(t.net->param[160].offset < 10 * 2048 + 16);
+    assert_int_equal(covered, t.n.net->slab_floats);
+    for (size_t i = 1; i < t.n.net->params; i++)
+        assert_true(dt_net_slab_param(t.n.net, i - 1)->offset <
+                    dt_net_slab_param(t.n.net, i)->offset);
+    assert_string_equal(t.n.net->param[0].name, "conv1.weight");
+    assert_string_equal(t.n.net->param[160].name, "fc.bias");
+    assert_true(t.n.net->param[160].offset < 10 * 2048 + 16);
 
     /* the mark never falls, ends at the whole slab, and passes no pending tensor */
     size_t mark = 0;
@@ -119,11 +112,10 @@ static void backward_order(void **state)
         mark = p->final[i][0];
         for (int j = 0; j < i; j++)
             for (int k = 0; k < p->node[j].n_param; k++)
-                assert_true(t.net->param[(size_t)p->node[j].param[k]].offset >= mark);
+                assert_true(t.n.net->param[(size_t)p->node[j].param[k]].offset >= mark);
     }
-    assert_int_equal(mark, t.net->slab_floats);
-    dt_plan_destroy(p);
-    test_net_close(&t);
+    assert_int_equal(mark, t.n.net->slab_floats);
+    test_plan_close(&t);
 }
 
 static int count_op(const dt_plan *p, const dt_op *op)
@@ -134,12 +126,11 @@ static int count_op(const dt_plan *p, const dt_op *op)
     return n;
 }
 
-static void forks(void **state)
+TEST(forks)
 {
-    test_net t;
     const dt_net_spec s = resnet("mindspore", "imagenet", 64);
-    dt_plan *p = make_plan(&t, &s);
-    (void)state;
+    test_plan t = make_plan(&s);
+    const dt_plan *p = t.plan;
 
     assert_int_equal(count_op(p, &dt_op_batchnorm), 53);
     assert_int_equal(count_op(p, &dt_op_conv2d), 53);
@@ -147,16 +138,14 @@ static void forks(void **state)
     for (int i = 0; i < p->steps; i++)             /* inputs are made before they are read */
         for (int k = 0; k < p->node[i].n_in; k++)
             assert_true(p->value[p->node[i].in[k]].producer < i);
-    dt_plan_destroy(p);
-    test_net_close(&t);
+    test_plan_close(&t);
 }
 
-static void names(void **state)
+TEST(names)
 {
     dt_net *net;
     char out[80];
     const dt_net_spec s = resnet("torchvision", "cifar", 32);
-    (void)state;
 
     assert_ok(dt_net_create(&net, &s));
     assert_ok(
@@ -178,11 +167,10 @@ static void names(void **state)
     dt_net_destroy(net);
 }
 
-static void file_order(void **state)
+TEST(file_order)
 {
     const dt_param p = {.rank = 4, .dim = {5, 3, 2, 4}, .count = 120, .pixels = 8};
     float file[120], slab[120], back[120];
-    (void)state;
 
     for (int i = 0; i < 120; i++)
         file[i] = (float)i;
@@ -207,13 +195,4 @@ static void file_order(void **state)
         snprintf(want, sizeof want, "fc[%d][%d]", (int)slab[i] / 24, (int)slab[i] % 24);
         assert_string_equal(dt_param_element(&flat, i, element), want);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts), cmocka_unit_test(bad_specs), cmocka_unit_test(backward_order),
-        cmocka_unit_test(forks),  cmocka_unit_test(names),     cmocka_unit_test(file_order),
-    };
-    return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

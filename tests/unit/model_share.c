@@ -4,12 +4,7 @@
 #include "model/kernels/tiles/backend.h"
 #include "net.h"
 
-typedef struct made {
-    test_net n;
-    dt_plan *plan;
-} made;
-
-static made make(const char *net, int image_size, int64_t batch, int threads)
+static test_plan make(const char *net, int image_size, int64_t batch, int threads)
 {
     const dt_net_spec spec = {.net = net,
                               .variant = "mindspore",
@@ -18,17 +13,8 @@ static made make(const char *net, int image_size, int64_t batch, int threads)
                               .classes = 10,
                               .width_divisor = 1};
     const dt_model_opts opts = {.precision = DT_BF16, .threads = threads};
-    made m;
 
-    test_net_create(&m.n, &spec, &opts);
-    assert_ok(dt_plan_create(&m.plan, m.n.model, batch, DT_TRAIN));
-    return m;
-}
-
-static void unmake(made *m)
-{
-    dt_plan_destroy(m->plan);
-    test_net_close(&m->n);
+    return test_plan_create(&spec, &opts, batch, DT_TRAIN);
 }
 
 /* The pass of a convolution: one thread's time, and that of the unit that takes longest. */
@@ -51,7 +37,7 @@ static void add_units(const dt_plan *p, int i, dt_pass pass, int threads, double
 
 static double balance(const char *net, int image_size, int64_t batch, int threads)
 {
-    made m = make(net, image_size, batch, threads);
+    test_plan m = make(net, image_size, batch, threads);
     const dt_plan *p = m.plan;
     double time[2] = {0}, told[2] = {0};
 
@@ -67,11 +53,11 @@ static double balance(const char *net, int image_size, int64_t batch, int thread
         }
     for (int k = 0; k < 2; k++)
         assert_true(told[k] > 0.999999 * time[k] && told[k] < 1.000001 * time[k]);
-    unmake(&m);
+    test_plan_close(&m);
     return time[0] / (threads * time[1]);
 }
 
-static void all_threads_are_busy(void **state)
+TEST(all_threads_are_busy)
 {
     static const struct {
         const char *net;
@@ -84,7 +70,6 @@ static void all_threads_are_busy(void **state)
         {"resnet50", 32, 128, 8, 0.85},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(wanted); i++) {
         const double got =
             balance(wanted[i].net, wanted[i].image_size, wanted[i].batch, wanted[i].threads);
@@ -94,12 +79,11 @@ static void all_threads_are_busy(void **state)
     }
 }
 
-static void loops_are_counted(void **state)
+TEST(loops_are_counted)
 {
     const dt_share whole = dt_share_loop(100, 1, 1, 8), few = dt_share_loop(100, 40, 1, 8);
     const dt_share one = dt_share_loop(100, 0, 1, 8);
 
-    (void)state;
     assert_int_equal(whole.units, 8);
     assert_true(whole.longest_s == 0.13 && whole.alone_s == 1);
     assert_int_equal(few.units, 3);
@@ -110,13 +94,10 @@ static void loops_are_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_threads_are_busy),
-                                       cmocka_unit_test(loops_are_counted)};
-
 #if defined(__x86_64__)
     dt_tile_use(&dt_tile_backend_dot); /* nothing is run: any CPU will do */
 #else
     dt_tile_use(&dt_tile_backend_plain);
 #endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

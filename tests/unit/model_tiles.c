@@ -2,10 +2,8 @@
  * usual and special numbers; packed operands of every backend against plain C's. */
 #include "tile_backends.h"
 
-#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { STEPS = 3, AREA = DT_TILE_AREA, ROW = 2 * DT_TILE, BLOCK = 2 * AREA };
 
@@ -77,12 +75,11 @@ static bool has_amx_bits(const dt_tile_backend *b)
     return strncmp(b->name, "dot", 3) != 0;
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
     static operands o;
     _Alignas(64) float want[AREA], got[AREA];
 
-    (void)state;
     for (int w = 1; w < TILE_BACKENDS; w++) {
         if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
             continue;
@@ -105,14 +102,13 @@ static void test_products(void **state)
 }
 
 /* By hand: even and odd places are two sums, each from +0, added before they join the old one. */
-static void test_definition(void **state)
+TEST(test_definition)
 {
     static operands o;
     _Alignas(64) float sums[AREA];
     const dt_tile_run run = {o.a, o.b, ROW, BLOCK, 2, 1};
     const dt_bf16 one = 0x3f80, large = 0x4b80, minus = 0xcb80; /* 1, 2^24, -2^24 */
 
-    (void)state;
     for (int w = 0; w < TILE_BACKENDS; w++) {
         if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
             continue;
@@ -133,20 +129,18 @@ static void test_definition(void **state)
 
 #if defined(__x86_64__)
 #ifdef DT_NO_AMX
-static void test_no_amx(void **state)
+TEST(test_no_amx)
 {
-    (void)state;
     test_skips("tiles: this compiler has no AMX");
 }
 #else
 /* Each instruction of backend_amx.c with each fault: other sums, or sums as they should be. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
     static operands o;
     _Alignas(64) float want[2][AREA], got[AREA];
     int found = 0;
 
-    (void)state;
     tile_trap_arm();
     operands_draw(&o, USUAL, 3);
     for (int fresh = 0; fresh < 2; fresh++)
@@ -168,9 +162,8 @@ static void test_faults(void **state)
 }
 
 /* No instruction, or one that the tiles do not allow: the end, with AMX as without. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     for (int what = 0; what < 4; what++) {
         int status = 0;
         fflush(NULL);
@@ -198,12 +191,11 @@ static void test_refusals(void **state)
 
 #if defined(__x86_64__)
 /* The instruction and the fused multiply-adds, on any numbers. */
-static void test_same_dots(void **state)
+TEST(test_same_dots)
 {
     static operands o;
     _Alignas(64) float want[AREA], got[AREA];
 
-    (void)state;
     if (!tile_backend_runs(&dt_tile_backend_dot))
         return;
     for (int turn = 0; turn < 12 * KINDS; turn++) {
@@ -218,13 +210,12 @@ static void test_same_dots(void **state)
 #endif
 
 /* Against double: |error| is at most some units in the last place of the sum of magnitudes. */
-static void test_dot(void **state)
+TEST(test_dot)
 {
 #if defined(__x86_64__)
     static operands o;
     _Alignas(64) float got[AREA];
 
-    (void)state;
     if (!tile_backend_runs(&dt_tile_backend_dot))
         return;
     for (int turn = 0; turn < 6; turn++) {
@@ -244,7 +235,6 @@ static void test_dot(void **state)
         }
     }
 #else
-    (void)state;
 #endif
 }
 
@@ -252,11 +242,10 @@ static void test_dot(void **state)
 
 /* One chain for each sum, in order of the reduction, each step a fused multiply-add; the left
  * operand row by row, or place by place. */
-static void test_float_products(void **state)
+TEST(test_float_products)
 {
     static _Alignas(64) float a[2 * AREA], b[2 * AREA], old[AREA], got[AREA];
 
-    (void)state;
     for (int i = 0; i < 2 * AREA; i++) {
         a[i] = (float)(int)draw((uint64_t)i) * 0x1p-31f;
         b[i] = (float)(int)draw((uint64_t)i + 10000) * 0x1p-29f;
@@ -282,12 +271,11 @@ static void test_float_products(void **state)
     }
 }
 
-static void test_float_packing(void **state)
+TEST(test_float_packing)
 {
     static float from[40 * DT_TILE];
     _Alignas(64) float packed[AREA];
 
-    (void)state;
     for (int i = 0; i < 40 * DT_TILE; i++)
         from[i] = (float)i;
     for (int turn = 0; turn < 2 * FLOAT_BACKENDS; turn++) {
@@ -366,9 +354,8 @@ static void check_operands(const dt_tile_backend *plain, const dt_tile_backend *
     check_windows(plain, backend, &o, want, got);
 }
 
-static void test_operands(void **state)
+TEST(test_operands)
 {
-    (void)state;
     for (int w = 1; w < TILE_BACKENDS; w++)
         check_operands(tile_backends[0], tile_backends[w]);
     for (int w = 1; w < FLOAT_BACKENDS; w++)
@@ -376,12 +363,11 @@ static void test_operands(void **state)
 }
 
 /* Rounded, with a bias, in part of a block; nothing else is written. */
-static void test_results(void **state)
+TEST(test_results)
 {
     static operands o;
     static _Alignas(64) float want[2 * AREA], got[2 * AREA], bias[DT_TILE];
 
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         operands_draw(&o, kind, 5);
         memcpy(bias, o.old + 7, sizeof bias);
@@ -421,9 +407,8 @@ static void test_results(void **state)
     }
 }
 
-static void test_rounding(void **state)
+TEST(test_rounding)
 {
-    (void)state;
     assert_int_equal(dt_tile_round(0x1p-127f), 0);       /* a denormal */
     assert_int_equal(dt_tile_round(-0x1p-127f), 0x8000); /* its sign stays */
     assert_int_equal(dt_tile_round(0x1p-126f), 0x0080);
@@ -431,28 +416,4 @@ static void test_rounding(void **state)
     assert_int_equal(dt_tile_round(1 + 3 * 0x1p-8f), 0x3f82);
     assert_int_equal(dt_tile_round(INFINITY), 0x7f80);
     assert_true(dt_tile_round(NAN) % 0x8000 > 0x7f80);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_dot),
-#if defined(__x86_64__)
-        cmocka_unit_test(test_same_dots),
-#ifdef DT_NO_AMX
-        cmocka_unit_test(test_no_amx),
-#else
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_refusals),
-#endif
-#endif
-        cmocka_unit_test(test_float_products),
-        cmocka_unit_test(test_float_packing),
-        cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_rounding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

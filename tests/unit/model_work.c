@@ -3,33 +3,18 @@
 #include "model/kernels/tiles/backend.h"
 #include "net.h"
 
-#include <math.h>
-
-typedef struct made {
-    test_net n;
-    dt_plan *plan;
-} made;
-
-static made make(const dt_net_spec *spec, int64_t batch, dt_mode mode)
+static test_plan make(const dt_net_spec *spec, int64_t batch, dt_mode mode)
 {
     const dt_model_opts opts = {.precision = DT_F32, .threads = 1};
-    made m;
+    test_plan m = test_plan_create(spec, &opts, batch, mode);
 
-    test_net_create(&m.n, spec, &opts);
-    assert_ok(dt_plan_create(&m.plan, m.n.model, batch, mode));
     for (int i = 0; i < m.plan->steps; i++) /* a packed copy has padding: count without */
         for (int k = 0; k < 2; k++)
             m.plan->step[i].pack[k] = -1;
     return m;
 }
 
-static void unmake(made *m)
-{
-    dt_plan_destroy(m->plan);
-    test_net_close(&m->n);
-}
-
-static size_t find(const made *m, const char *op, const char *name)
+static size_t find(const test_plan *m, const char *op, const char *name)
 {
     dt_plan_row row;
 
@@ -43,7 +28,7 @@ static size_t find(const made *m, const char *op, const char *name)
 }
 
 /* All passes of a step: flops of each that there is, bytes. */
-static void expect(const made *m, const char *op, const char *name, double flops,
+static void expect(const test_plan *m, const char *op, const char *name, double flops,
                    const double bytes[DT_PASS_COUNT])
 {
     const size_t step = find(m, op, name);
@@ -57,7 +42,7 @@ static void expect(const made *m, const char *op, const char *name, double flops
     }
 }
 
-static double saved(const made *m, const char *op, const char *name)
+static double saved(const test_plan *m, const char *op, const char *name)
 {
     dt_plan_row row;
 
@@ -67,16 +52,15 @@ static double saved(const made *m, const char *op, const char *name)
 
 /* 64 / 16 channels behind the first convolution; 3 x 3 windows at the edges of 32 pixels leave
  * out one row of the kernel twice. */
-static void layers_of_vgg11(void **state)
+TEST(layers_of_vgg11)
 {
     const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
-    made m = make(&spec, 2, DT_TRAIN);
+    test_plan m = make(&spec, 2, DT_TRAIN);
     const double f = 4, x = 2 * 32 * 32 * 3, y = 2 * 32 * 32 * 4, weights = 27 * 4 + 4;
     const double axis = 3 * 32 - 2;
     const double norm = saved(&m, "batchnorm+relu", "features.1");
     const double half = 2 * 16 * 16 * 4;
 
-    (void)state;
     expect(&m, "conv2d", "features.0", 2 * 2 * axis * axis * 3 * 4,
            (double[]){f * (x + y + weights), 0, f * (x + y + weights)});
     expect(&m, "batchnorm+relu", "features.1", 0,
@@ -86,12 +70,12 @@ static void layers_of_vgg11(void **state)
     expect(&m, "linear", "classifier", 2 * 2 * 32 * 10,
            (double[]){f * (64 + 20 + 330), f * (64 + 20 + 320), f * (64 + 20 + 330)});
     expect(&m, "softmax_xent", "loss", 0, (double[]){f * (20 + 2 + 20), f * (20 + 20), 0});
-    unmake(&m);
+    test_plan_close(&m);
 }
 
 /* Maps of one pixel: a ninth of a 3 x 3 kernel meets it, and of the layer before, with a
  * stride of 2 on 2 pixels, four ninths. */
-static void layers_of_resnet50(void **state)
+TEST(layers_of_resnet50)
 {
     const dt_net_spec spec = {.net = "resnet50",
                               .variant = "torchvision",
@@ -99,12 +83,11 @@ static void layers_of_resnet50(void **state)
                               .image_size = 32,
                               .classes = 10,
                               .width_divisor = 16};
-    made m = make(&spec, 2, DT_TRAIN);
+    test_plan m = make(&spec, 2, DT_TRAIN);
     const double f = 4, x = 2 * 32, weights = 9 * 32 * 32;
     const double wide = 2 * 128;
     const double norm = saved(&m, "batchnorm+add+relu", "layer4.1.bn3");
 
-    (void)state;
     expect(&m, "conv2d", "layer4.1.conv2", 2 * 2 * 32 * 32,
            (double[]){f * (2 * x + weights), f * (2 * x + weights), f * (2 * x + weights)});
     expect(&m, "conv2d", "layer4.0.conv2", 4 * 2 * 2 * 32 * 32,
@@ -117,29 +100,27 @@ static void layers_of_resnet50(void **state)
             assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes, 0);
             assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_DATA).bytes, 3 * bytes);
         }
-    unmake(&m);
+    test_plan_close(&m);
 }
 
-static void evaluation_is_forward(void **state)
+TEST(evaluation_is_forward)
 {
     const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
-    made m = make(&spec, 2, DT_EVAL);
+    test_plan m = make(&spec, 2, DT_EVAL);
 
-    (void)state;
     for (size_t i = 0; i < dt_plan_row_count(m.plan); i++) {
         assert_true(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes > 0);
         assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_DATA).bytes, 0);
         assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_WEIGHTS).bytes, 0);
     }
-    unmake(&m);
+    test_plan_close(&m);
 }
 
 /* By the kernels that a run takes; bf16 falls back on float32's. */
-static void peaks_are_numbers(void **state)
+TEST(peaks_are_numbers)
 {
     dt_peaks p;
 
-    (void)state;
     for (int low = 0; low < 2; low++) {
         assert_ok(dt_peaks_measure(&p, 2));
         for (int type = 0; type < DT_DTYPES; type++)
@@ -149,12 +130,4 @@ static void peaks_are_numbers(void **state)
     }
     assert_true(p.flops[DT_BF16] == p.flops[DT_F32]);
     assert_non_null(strstr(p.flops_by[DT_BF16], dt_tile_own()->name));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peaks_are_numbers), cmocka_unit_test(layers_of_vgg11),
-        cmocka_unit_test(layers_of_resnet50), cmocka_unit_test(evaluation_is_forward)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
  * place. */
 #include "cli/cli.h"
 #include "test.h"
-#include <unistd.h>
 
 static dt_layer layer; /* of the last text that was read */
 
@@ -18,7 +17,7 @@ static const dt_layer_value *value_of(const char *name)
     return &layer.value[dt_option_find(name) - dt_option_table];
 }
 
-static void values_and_places(void **state)
+TEST(values_and_places)
 {
     static const char text[] = "# comment\n"
                                "epochs: 3   # another\n"
@@ -30,7 +29,6 @@ static void values_and_places(void **state)
                                "out: \"null\"\n"
                                "resume: !!str ~\n";
 
-    (void)state;
     assert_ok(parse(text, strlen(text)));
     assert_string_equal(value_of("epochs")->text, "3");
     assert_string_equal(value_of("data")->text, "a \"b\": #c\n");
@@ -43,11 +41,10 @@ static void values_and_places(void **state)
 }
 
 /* Nothing but comments is a file that says nothing. */
-static void empty_files(void **state)
+TEST(empty_files)
 {
     static const char *const texts[] = {"", "# only this\n", "\n\n", "{}\n"};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(texts); i++) {
         assert_ok(parse(texts[i], strlen(texts[i])));
         for (size_t v = 0; v < DT_OPTIONS; v++)
@@ -55,7 +52,7 @@ static void empty_files(void **state)
     }
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
     static const struct {
         const char *text, *says;
@@ -92,19 +89,17 @@ static void mistakes(void **state)
         {"lr: \xff\xfe\n", "a.yaml: byte 4: not YAML"},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++)
         assert_fails(parse(cases[i].text, strlen(cases[i].text)), DT_CONFIG, cases[i].says);
 }
 
 /* However deep, it is refused where it stops being lines of key: value; libyaml's documents take
  * minutes for some of these. */
-static void deep_texts(void **state)
+TEST(deep_texts)
 {
     static const char *const opening[] = {"[", "{", "- ", "? ", "{a: ", "lr: {"};
     static char text[DT_CONFIG_BYTES];
 
-    (void)state;
     alarm(60);
     for (size_t i = 0; i < DT_COUNT_OF(opening); i++) {
         for (size_t at = 0; at < sizeof text; at++)
@@ -114,12 +109,11 @@ static void deep_texts(void **state)
     alarm(0);
 }
 
-static void files(void **state)
+TEST(files)
 {
     char path[] = "/tmp/dtrain_config_XXXXXX";
     const int fd = mkstemp(path);
 
-    (void)state;
     assert_int_equal(write(fd, "lr: 2\n#", 7), 7);
     assert_int_equal(close(fd), 0);
     dt_layer_release(&layer);
@@ -134,16 +128,4 @@ static void files(void **state)
     assert_fails(dt_config_read(&layer, "/tmp"), DT_NOINPUT, "/tmp");
     assert_fails(dt_config_read(&layer, "/dev/zero"), DT_NOINPUT, "/dev/zero");
     dt_layer_release(&layer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_places),
-        cmocka_unit_test(empty_files),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test(deep_texts),
-        cmocka_unit_test(files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

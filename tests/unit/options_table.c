@@ -18,12 +18,11 @@ static dt_status set(dt_options *o, const char *name, const char *text)
 
 /* Names are unique, defaults are values, a range is named with both ends, and a group is one block:
  * listings open its heading once. */
-static void rows_keep_the_rules(void **state)
+TEST(rows_keep_the_rules)
 {
     dt_options defaults, o;
     char text[256], again[256];
 
-    (void)state;
     dt_options_init(&defaults);
     memset(&o, 0, sizeof o);
     for (size_t i = 0; i < DT_OPTIONS; i++) {
@@ -53,7 +52,7 @@ static void rows_keep_the_rules(void **state)
     }
 }
 
-static void texts_become_values(void **state)
+TEST(texts_become_values)
 {
     static const struct {
         const char *name, *text, *want; /* want NULL: refused */
@@ -94,7 +93,6 @@ static void texts_become_values(void **state)
         /* clang-format on */
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o, before;
         char text[256];
@@ -114,12 +112,11 @@ static void texts_become_values(void **state)
 }
 
 /* Any double comes back as itself, whatever text was chosen for it. */
-static void reals_come_back(void **state)
+TEST(reals_come_back)
 {
     dt_options o, copy;
     char text[64];
 
-    (void)state;
     dt_options_init(&o);
     for (uint32_t i = 0; i < 2000; i++) {
         uint32_t r[4];
@@ -154,7 +151,7 @@ static dt_status meaning(const char *option, const char *text, double n[4])
     return st;
 }
 
-static void forms_have_meanings(void **state)
+TEST(forms_have_meanings)
 {
     static const struct {
         const char *option, *text;
@@ -191,7 +188,6 @@ static void forms_have_meanings(void **state)
     double n[4];
     dt_options o;
 
-    (void)state;
     dt_options_init(&o);
     for (size_t i = 0; i < DT_COUNT_OF(good); i++) {
         assert_ok(meaning(good[i].option, good[i].text, n));
@@ -206,9 +202,8 @@ static void forms_have_meanings(void **state)
         }
 }
 
-static void names_are_found(void **state)
+TEST(names_are_found)
 {
-    (void)state;
     assert_ptr_equal(dt_option_find("global-batch"), row_of("global_batch"));
     assert_null(dt_option_find("global"));
     assert_null(dt_option_find("global_batch_"));
@@ -228,7 +223,7 @@ static void names_are_found(void **state)
 
 /* ---- Together ---------------------------------------------------------------------------- */
 
-static void batches_and_shards_fit(void **state)
+TEST(batches_and_shards_fit)
 {
     static const struct {
         int world;
@@ -252,7 +247,6 @@ static void batches_and_shards_fit(void **state)
         {64, 1, 0, 0, 65536, 0, 0, "shards would be"},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o, again;
         dt_options_init(&o);
@@ -277,7 +271,7 @@ static void batches_and_shards_fit(void **state)
 }
 
 /* A mode is taken off the words behind it. */
-static void modes_and_words(void **state)
+TEST(modes_and_words)
 {
     static const struct {
         const char *strategy, *words, *refused; /* by four ranks */
@@ -293,7 +287,6 @@ static void modes_and_words(void **state)
         {"hybrid_parallel all=out", "all=out", NULL, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o;
         dt_options_init(&o);
@@ -308,14 +301,13 @@ static void modes_and_words(void **state)
 }
 
 /* Every option once, and long values are not cut. */
-static void listings_hold_all(void **state)
+TEST(listings_hold_all)
 {
     dt_options o;
     char path[3000], *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(f);
     memset(path, 'p', sizeof path - 1);
     path[sizeof path - 1] = '\0';
@@ -332,15 +324,4 @@ static void listings_hold_all(void **state)
     }
     assert_non_null(strstr(text, path));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(texts_become_values),
-        cmocka_unit_test(reals_come_back),     cmocka_unit_test(forms_have_meanings),
-        cmocka_unit_test(names_are_found),     cmocka_unit_test(batches_and_shards_fit),
-        cmocka_unit_test(modes_and_words),     cmocka_unit_test(listings_hold_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,10 @@
  * and what JSON cannot say is null. */
 #include "folder.h"
 
-#include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "report/report.h"
 
@@ -110,7 +107,7 @@ static const dt_end_record ends[] = {
 };
 
 /* What JSON cannot say is null; a run that fails has no last line. */
-static void lines_say_what_was_recorded(void **state)
+TEST_OF_FIXTURE(make, release, lines_say_what_was_recorded)
 {
     static const dt_step_record steps[] = {
         {.epoch = 2,
@@ -152,7 +149,6 @@ static void lines_say_what_was_recorded(void **state)
         "\"waiting\":0.5000,\"data\":0.2500,\"saving\":2.0000,\"rest\":0.2500}}",
     };
     char text[1000];
-    fixture *f = *state;
 
     for (size_t i = 0; i < DT_COUNT_OF(steps); i++)
         assert_ok(dt_report_step(&f->r, &steps[i]));
@@ -166,9 +162,8 @@ static void lines_say_what_was_recorded(void **state)
     }
 }
 
-static void any_float32_comes_back(void **state)
+TEST_OF_FIXTURE(make, release, any_float32_comes_back)
 {
-    fixture *f = *state;
     for (uint32_t i = 0; i < 500; i++) {
         uint32_t bits[4];
         float x;
@@ -181,9 +176,8 @@ static void any_float32_comes_back(void **state)
 }
 
 /* A resumed run has the lines up to its checkpoint, and appends. */
-static void resuming_cuts_to_a_line(void **state)
+TEST_OF_FIXTURE(make, release, resuming_cuts_to_a_line)
 {
-    fixture *f = *state;
     int64_t at[4];
 
     for (int i = 0; i < 4; i++) {
@@ -211,10 +205,8 @@ static void resuming_cuts_to_a_line(void **state)
     assert_true(bytes(f) == 0);
 }
 
-static void a_missing_file_begins_anew(void **state)
+TEST_OF_FIXTURE(make, release, a_missing_file_begins_anew)
 {
-    fixture *f = *state;
-
     assert_int_equal(unlink(f->path), 0);
     f->setup.keep_bytes = 10; /* the records are lost, not the run */
     assert_ok(dt_report_check(&f->setup));
@@ -225,9 +217,8 @@ static void a_missing_file_begins_anew(void **state)
 
 /* Nothing stays of a line that does not fit: the file is JSON lines up to its end. The first one
  * that is lost is the outcome, the others are counted. */
-static void half_a_line_does_not_stay(void **state)
+TEST_OF_FIXTURE(make, release, half_a_line_does_not_stay)
 {
-    fixture *f = *state;
     struct rlimit old;
 
     put_step(f, 1);
@@ -248,9 +239,8 @@ static void half_a_line_does_not_stay(void **state)
 }
 
 /* What is not the run's own file is left alone. */
-static void anothers_file_is_refused(void **state)
+TEST_OF_FIXTURE(make, release, anothers_file_is_refused)
 {
-    fixture *f = *state;
     const bool root = geteuid() == 0;
     const char *other = folder_path(f->folder, "other");
 
@@ -271,15 +261,4 @@ static void anothers_file_is_refused(void **state)
     assert_int_equal(unlink(f->path), 0);
     assert_int_equal(mkfifo(f->path, 0600), 0);
     assert_fails(reopen(f, 0), DT_CANTCREATE, "no regular file");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lines_say_what_was_recorded), TEST(any_float32_comes_back),
-        TEST(resuming_cuts_to_a_line),     TEST(a_missing_file_begins_anew),
-        TEST(half_a_line_does_not_stay),   TEST(anothers_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

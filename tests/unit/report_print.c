@@ -2,12 +2,9 @@
  * and float32 texts against NumPy's. */
 #include "test.h"
 
-#include <fcntl.h>
-#include <math.h>
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <unistd.h>
 
 #include "report/style.h"
 
@@ -98,7 +95,7 @@ static void set_columns(const fixture *f, unsigned short columns)
     assert_int_equal(ioctl(f->terminal, TIOCSWINSZ, &size), 0);
 }
 
-static void the_bar_shows_steps_and_the_time_left(void **state)
+TEST_OF_FIXTURE(make, release, the_bar_shows_steps_and_the_time_left)
 {
     static const struct {
         unsigned short columns;
@@ -115,7 +112,6 @@ static void the_bar_shows_steps_and_the_time_left(void **state)
         {64, 37, 0.125, "\repoch 1/10 [###                 ] 37/195: loss 2.1250, 256.0 ima\033[K"},
         {100, 37, 0, "\repoch 1/10 [                    ] 1/195: loss 2.1250, 0.0 images/s\033[K"},
     };
-    fixture *f = *state;
 
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         set_columns(f, cases[i].columns);
@@ -136,10 +132,8 @@ static int count(const char *text, char c)
 }
 
 /* 195 steps of 31.25 ms: the first, then one drawing every 4 (125 ms >= 0.1 s), and the last. */
-static void bars_are_not_drawn_too_often(void **state)
+TEST_OF_FIXTURE(make, release, bars_are_not_drawn_too_often)
 {
-    fixture *f = *state;
-
     set_columns(f, 80);
     open_report(f, "auto");
     steps(f, 1, 1, 195, 0.03125, 32);
@@ -151,10 +145,8 @@ static void bars_are_not_drawn_too_often(void **state)
 }
 
 /* A test's bar is gone when it ends; in a file it is a line per interval. */
-static void a_test_shows_how_far_it_is(void **state)
+TEST_OF_FIXTURE(make, release, a_test_shows_how_far_it_is)
 {
-    fixture *f = *state;
-
     for (int pass = 0; pass < 2; pass++) { /* a second test begins anew */
         set_columns(f, 80);
         if (pass == 0)
@@ -179,10 +171,8 @@ static void a_test_shows_how_far_it_is(void **state)
 }
 
 /* The error of a run that fails in mid-epoch stands on a line of its own. */
-static void a_failure_leaves_the_bars_line(void **state)
+TEST_OF_FIXTURE(make, release, a_failure_leaves_the_bars_line)
 {
-    fixture *f = *state;
-
     set_columns(f, 80);
     open_report(f, "auto");
     steps(f, 1, 1, 5, 1, 32);
@@ -192,9 +182,8 @@ static void a_failure_leaves_the_bars_line(void **state)
 }
 
 /* --max-steps cuts the last epoch: its bar ends where the run does. */
-static void a_cut_epoch_is_full_at_its_end(void **state)
+TEST_OF_FIXTURE(make, release, a_cut_epoch_is_full_at_its_end)
 {
-    fixture *f = *state;
     const dt_report_setup setup = {
         .out = f->out, .epochs = 10, .steps_per_epoch = 195, .total_steps = 200};
 
@@ -223,10 +212,8 @@ static const dt_end_record end_record = {.ok = true,
     "weights hash 00112233445566778899aabbccddeeff\n"                                              \
     "state hash   ffeeddccbbaa99887766554433221100\n"
 
-static void a_file_gets_a_line_per_interval(void **state)
+TEST_OF_FIXTURE(make, release, a_file_gets_a_line_per_interval)
 {
-    fixture *f = *state;
-
     open_report(f, "auto");
     steps(f, 1, 1, 50, 0.5, 256); /* first step, then every 10 s: steps 21 and 41 */
     assert_string_equal(printed(f),
@@ -243,10 +230,8 @@ static void a_file_gets_a_line_per_interval(void **state)
                         "195 steps in 25.2 s; the run is in runs/x\n");
 }
 
-static void mindspore_lines_are_the_tutorials(void **state)
+TEST_OF_FIXTURE(make, release, mindspore_lines_are_the_tutorials)
 {
-    fixture *f = *state;
-
     open_report(f, "mindspore");
     assert_ok(
         dt_report_step(&f->r, &(dt_step_record){.epoch = 1, .step = 156, .loss = 2.00840164}));
@@ -262,10 +247,8 @@ static void mindspore_lines_are_the_tutorials(void **state)
 
 /* Iteration 0 takes 100 s and is not counted; iterations 1-9 take 1.5 s, the rest 3
  * s. */
-static void cs744_lines_are_the_courses(void **state)
+TEST_OF_FIXTURE(make, release, cs744_lines_are_the_courses)
 {
-    fixture *f = *state;
-
     open_report(f, "cs744");
     steps(f, 1, 1, 1, 100, 256);
     steps(f, 1, 2, 10, 1.5, 256);
@@ -290,31 +273,18 @@ static void cs744_lines_are_the_courses(void **state)
 
 /* str(numpy.float32(x)), NumPy 2.4.6; above 2^24 as NumPy 1 prints, without
  * exponent. */
-static void float32_texts_are_numpys(void **state)
+TEST(float32_texts_are_numpys)
 {
-    (void)state;
     static const struct {
         double x;
         const char *text;
     } cases[] = {
-        {2.0084016, "2.0084016"},
-        {2.3025851, "2.3025851"},
-        {2, "2.0"},
-        {100, "100.0"},
-        {0.1, "0.1"},
-        {-0.0, "-0.0"},
-        {0, "0.0"},
-        {123456, "123456.0"},
-        {16777216, "16777216.0"},
-        {1e-5, "1e-05"},
-        {9.9999e-05, "9.9999e-05"},
-        {1.5e-7, "1.5e-07"},
-        {1e-45, "1e-45"},
-        {1e16, "1e+16"},
-        {3.4e38, "3.4e+38"},
-        {0.00123, "0.00123"},
-        {(double)NAN, "nan"},
-        {(double)INFINITY, "inf"},
+        {2.0084016, "2.0084016"},   {2.3025851, "2.3025851"},   {2, "2.0"},
+        {100, "100.0"},             {0.1, "0.1"},               {-0.0, "-0.0"},
+        {0, "0.0"},                 {123456, "123456.0"},       {16777216, "16777216.0"},
+        {1e-5, "1e-05"},            {9.9999e-05, "9.9999e-05"}, {1.5e-7, "1.5e-07"},
+        {1e-45, "1e-45"},           {1e16, "1e+16"},            {3.4e38, "3.4e+38"},
+        {0.00123, "0.00123"},       {(double)NAN, "nan"},       {(double)INFINITY, "inf"},
         {-(double)INFINITY, "-inf"},
     };
     char text[DT_FLOAT32_CHARS];
@@ -329,21 +299,4 @@ static void float32_texts_are_numpys(void **state)
         if (isfinite(x))
             assert_true(strtof(dt_float32_text((double)x, text), NULL) == x);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_bar_shows_steps_and_the_time_left),
-        TEST(bars_are_not_drawn_too_often),
-        TEST(a_failure_leaves_the_bars_line),
-        TEST(a_cut_epoch_is_full_at_its_end),
-        TEST(a_file_gets_a_line_per_interval),
-        TEST(mindspore_lines_are_the_tutorials),
-        TEST(a_test_shows_how_far_it_is),
-        TEST(cs744_lines_are_the_courses),
-        cmocka_unit_test(float32_texts_are_numpys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

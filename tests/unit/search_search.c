@@ -86,9 +86,8 @@ static double by_trial(const graph *g)
     return least;
 }
 
-static void is_what_trial_finds(void **state)
+TEST(is_what_trial_finds)
 {
-    (void)state;
     static graph g;
     bool cut[DT_SEARCH_NODES];
     int cuts = 0, layers = 0;
@@ -105,9 +104,8 @@ static void is_what_trial_finds(void **state)
     assert_true(6 * cuts > layers && 3 * cuts < 2 * layers); /* neither end is all */
 }
 
-static void keeps_what_is_forced(void **state)
+TEST(keeps_what_is_forced)
 {
-    (void)state;
     static graph g;
     bool free[DT_SEARCH_NODES], cut[DT_SEARCH_NODES];
 
@@ -127,9 +125,8 @@ static void keeps_what_is_forced(void **state)
 /* VGG-11's convolutions at 32 pixels on 8 ranks. With computing and latency 0 a layer is cut as
  * long as its activations are fewer bytes than its gradients: below 4 k^2 ci co / (h^2 (ci + co))
  * images. */
-static void changes_sides_by_the_rule(void **state)
+TEST(changes_sides_by_the_rule)
 {
-    (void)state;
     static const struct {
         int in, out, side;
     } layers[] = {{3, 64, 32},   {64, 128, 16}, {128, 256, 8}, {256, 256, 8},
@@ -170,14 +167,4 @@ static void changes_sides_by_the_rule(void **state)
                layers[i].out, layers[i].side, last[i], rule);
         assert_true(last[i] > 0.75 * rule && last[i] < 1.25 * rule);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_trial_finds),
-        cmocka_unit_test(keeps_what_is_forced),
-        cmocka_unit_test(changes_sides_by_the_rule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,14 @@
 #include "snapshot.h"
 
 #include <float.h>
-#include <math.h>
 
 static const char *const files[] = {"model.safetensors", "momentum.safetensors", "options.yaml",
                                     "state.json", "MANIFEST"};
 
 /* ---- Round trip --------------------------------------------------------------------------- */
 
-static void every_bit_comes_back(void **state)
+SNAPSHOT_TEST(every_bit_comes_back)
 {
-    fixture *f = *state;
     float *slab = calloc(f->all, sizeof *slab);
     dt_checkpoint *c = NULL;
     dt_progress at;
@@ -49,9 +47,8 @@ static void every_bit_comes_back(void **state)
     free(slab);
 }
 
-static void doubles_of_all_kinds_come_back(void **state)
+SNAPSHOT_TEST(doubles_of_all_kinds_come_back)
 {
-    fixture *f = *state;
     char *text = NULL;
     size_t length = 0;
 
@@ -72,9 +69,8 @@ static void doubles_of_all_kinds_come_back(void **state)
 }
 
 /* A path need not be UTF-8, JSON must be, and messages must not command a terminal. */
-static void odd_texts_do_not_stop_a_save(void **state)
+SNAPSHOT_TEST(odd_texts_do_not_stop_a_save)
 {
-    fixture *f = *state;
     dt_checkpoint *c = NULL;
 
     snapshot_fill(f, 1);
@@ -86,9 +82,8 @@ static void odd_texts_do_not_stop_a_save(void **state)
 }
 
 /* Another folder that has taken the name is neither written nor pruned. */
-static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
+SNAPSHOT_TEST(a_folder_that_has_taken_the_name_is_left_alone)
 {
-    fixture *f = *state;
     char own[PATH_MAX], moved[PATH_MAX];
 
     snapshot_fill(f, 1);
@@ -108,9 +103,8 @@ static void a_folder_that_has_taken_the_name_is_left_alone(void **state)
 
 /* By a link: another run's folder is refused, also by a copy of the run; one of its own may lie
  * anywhere, and what was there before the run came is not pruned. */
-static void what_a_link_leads_to_may_be_another_runs(void **state)
+SNAPSHOT_TEST(what_a_link_leads_to_may_be_another_runs)
 {
-    fixture *f = *state;
     char other[FOLDER_PATH], link[2 * FOLDER_PATH];
     dt_rundir copy = {.lock = -1};
 
@@ -221,10 +215,9 @@ static void swap(fixture *f, file *b)
 }
 
 /* Files that are missing, links and pipes are in tests/cli/verify.sh. */
-static void no_damage_is_loaded(void **state)
+SNAPSHOT_TEST(no_damage_is_loaded)
 {
     static void (*const damage[])(fixture *, file *) = {flip_bits, resize, swap};
-    fixture *f = *state;
     char folder[FOLDER_PATH + 64];
     dt_progress at;
 
@@ -244,7 +237,7 @@ static void no_damage_is_loaded(void **state)
 
 /* ---- Forged: what MANIFEST confirms, but cannot be -------------------------------------- */
 
-static void numbers_and_states_are_not_believed(void **state)
+SNAPSHOT_TEST(numbers_and_states_are_not_believed)
 {
     static const struct {
         const char *from, *to, *message;
@@ -263,7 +256,6 @@ static void numbers_and_states_are_not_believed(void **state)
         {"{", "[", "not JSON"},
         {"{", "[{}]\n{", "not JSON"},
     };
-    fixture *f = *state;
     char folder[FOLDER_PATH + 64];
     dt_progress at;
 
@@ -285,22 +277,22 @@ static void numbers_and_states_are_not_believed(void **state)
 /* What the search in the run finds, its outcome, and what stderr or the failure says. */
 static void find_step(const fixture *f, dt_status want, const char *name, const char *text)
 {
-    char found[PATH_MAX], heard[4000];
-    const dt_status st = snapshot_find(f->run, found, heard);
+    char found[PATH_MAX];
+    capture heard;
+    const dt_status st = snapshot_find(f->run, found, &heard);
 
     assert_string_equal(found[0] ? strrchr(found, '/') + 1 : "", name);
     if (want != DT_OK)
         assert_fails(st, want, text);
     else
         assert_ok(st);
-    if (want == DT_OK && !strstr(heard, text))
-        fail_msg("no '%s' in: %s", text, heard);
+    if (want == DT_OK && !strstr(heard.text, text))
+        fail_msg("no '%s' in: %s", text, heard.text);
 }
 
 /* What is damaged or somebody's; tests/cli/run_folder.sh has the rest. */
-static void the_newest_valid_one_is_found(void **state)
+SNAPSHOT_TEST(the_newest_valid_one_is_found)
 {
-    fixture *f = *state;
     char found[PATH_MAX];
 
     for (int64_t k = 3; k <= 6; k++)
@@ -320,9 +312,8 @@ static void the_newest_valid_one_is_found(void **state)
 }
 
 /* A whole one of a program to come: without it, the run would resume from an older one. */
-static void a_newer_format_is_not_passed_over(void **state)
+SNAPSHOT_TEST(a_newer_format_is_not_passed_over)
 {
-    fixture *f = *state;
     char hash[DT_DIGEST_CHARS], folder[FOLDER_PATH + 64];
 
     snapshot_save(f, 1);
@@ -337,17 +328,4 @@ static void a_newer_format_is_not_passed_over(void **state)
     put(&b, b.count);
     find_step(f, DT_UNSUPPORTED, "", "format 7, this program reads 2");
     free(b.data);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_bit_comes_back),          TEST(doubles_of_all_kinds_come_back),
-        TEST(odd_texts_do_not_stop_a_save),  TEST(a_folder_that_has_taken_the_name_is_left_alone),
-        TEST(what_a_link_leads_to_may_be_another_runs),
-        TEST(no_damage_is_loaded),           TEST(numbers_and_states_are_not_believed),
-        TEST(the_newest_valid_one_is_found), TEST(a_newer_format_is_not_passed_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void assert_steps(const fixture *f, const char *want)
     assert_string_equal(has, want);
 }
 
-static void rules_are_kept(void **state)
+SNAPSHOT_TEST(rules_are_kept)
 {
     static const struct {
         saved save[8]; /* ends with step 0 */
@@ -65,7 +65,6 @@ static void rules_are_kept(void **state)
         {{{1, 0}, {2, 0}, {3, 0}}, {2, 0, false, true}, "2 3"},
         {{{4, 0}, {5, 0}, {6, 0}, {6, 1}}, {1, 0, false, true}, "5 6-2"},
     };
-    fixture *f = *state;
     char names[1000];
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -86,10 +85,9 @@ static void rules_are_kept(void **state)
 
 /* Damaged ones are neither counted nor touched, nor are those that are newer than the one that was
  * just saved: a run that skipped them left them there. */
-static void damage_never_costs_the_last_valid_one(void **state)
+SNAPSHOT_TEST(damage_never_costs_the_last_valid_one)
 {
     static const dt_keep one = {.last = 1}, two = {.last = 2};
-    fixture *f = *state;
 
     for (int64_t k = 1; k <= 5; k++)
         snapshot_save(f, k);
@@ -104,10 +102,9 @@ static void damage_never_costs_the_last_valid_one(void **state)
 }
 
 /* What a killed process has left goes; what only looks like it, and what is behind links, stays. */
-static void leftovers_are_swept_and_others_things_stay(void **state)
+SNAPSHOT_TEST(leftovers_are_swept_and_others_things_stay)
 {
     static const dt_keep keep = {.last = 1};
-    fixture *f = *state;
     char names[1000], other[FOLDER_PATH];
 
     assert_ok(dt_checkpoint_prune(&f->d, 0, &keep)); /* no checkpoints yet */
@@ -137,15 +134,4 @@ static void leftovers_are_swept_and_others_things_stay(void **state)
     assert_int_equal(access(step_path(f, ".trash-step-0000000002/thesis.txt"), F_OK), 0);
     assert_int_equal(access(folder_path(other, "kept/MANIFEST"), F_OK), 0);
     folder_remove(other);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rules_are_kept),
-        TEST(damage_never_costs_the_last_valid_one),
-        TEST(leftovers_are_swept_and_others_things_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 #include "snapshot.h"
 
 #include <float.h>
-#include <math.h>
 
 #include "format/tensors.h"
 
@@ -11,14 +10,13 @@
 
 enum { MANY = 40000 }; /* more than two blocks, and no multiple of one */
 
-static void one_number_among_many_is_found(void **state)
+TEST(one_number_among_many_is_found)
 {
     static const float good[] = {0.0f, -0.0f, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f, -1e-45f};
     static const size_t place[] = {0, 1, 16383, 16384, 16385, 32768, MANY - 1};
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     float *x = calloc(MANY, sizeof *x);
 
-    (void)state;
     assert_non_null(x);
     for (size_t i = 0; i < MANY; i++)
         x[i] = good[i % (sizeof good / sizeof *good)];
@@ -60,10 +58,9 @@ static void spoil(const fixture *f, spoiled out[SPOILED])
 }
 
 /* The last good one stays, however few are to be kept, and the saver goes on with the next. */
-static void nothing_else_is_saved(void **state)
+SNAPSHOT_TEST(nothing_else_is_saved)
 {
     static const dt_keep one = {.last = 1};
-    fixture *f = *state;
     spoiled bad[SPOILED];
     dt_saver *v = NULL;
     char names[1000];
@@ -95,12 +92,12 @@ static void nothing_else_is_saved(void **state)
 }
 
 /* The writer itself does not look: the copy that it writes was checked. */
-static void others_are_passed_over(void **state)
+SNAPSHOT_TEST(others_are_passed_over)
 {
-    fixture *f = *state;
     spoiled bad[SPOILED];
-    char found[PATH_MAX], text[4000];
+    char found[PATH_MAX];
     dt_progress at;
+    capture heard;
 
     spoil(f, bad);
     for (size_t i = 0; i < SPOILED; i++) {
@@ -110,10 +107,10 @@ static void others_are_passed_over(void **state)
         assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
         assert_fails(snapshot_check(f->d.last, &at), DT_FORMAT, "is not a finite number");
         assert_fails(snapshot_load(f->d.last, &f->s, &at), DT_FORMAT, "is not a finite number");
-        assert_ok(snapshot_find(f->run, found, text));
+        assert_ok(snapshot_find(f->run, found, &heard));
         assert_string_equal(found, folder_path(f->checkpoints, "step-0000000001"));
-        assert_non_null(strstr(text, "step-0000000002"));
-        assert_non_null(strstr(text, "is not a finite number; skipped"));
+        assert_non_null(strstr(heard.text, "step-0000000002"));
+        assert_non_null(strstr(heard.text, "is not a finite number; skipped"));
         assert_loads_step(f, found, 1);
         folder_remove(f->checkpoints);
     }
@@ -157,7 +154,7 @@ static size_t look_at_file(const fixture *f, const char *dtype, size_t size, siz
     return bad;
 }
 
-static void every_type_is_looked_at(void **state)
+SNAPSHOT_TEST(every_type_is_looked_at)
 {
     static const struct {
         const char *dtype;
@@ -169,7 +166,6 @@ static void every_type_is_looked_at(void **state)
         {"BF16", 2, 0xff80u, 0x7f7fu},
     };
     static const size_t place[] = {0, 1 << 17, (1 << 20) - 1, (1 << 20) + 2};
-    fixture *f = *state;
 
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++) {
         const char *dtype = rows[i].dtype;
@@ -183,16 +179,4 @@ static void every_type_is_looked_at(void **state)
         assert_int_equal(look_at_file(f, dtype, size, 5, rows[i].largest), (1 << 20) + 3);
         assert_int_equal(look_at_file(f, dtype, size, 5, rows[i].largest ^ sign), (1 << 20) + 3);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_number_among_many_is_found),
-        TEST(nothing_else_is_saved),
-        TEST(others_are_passed_over),
-        TEST(every_type_is_looked_at),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

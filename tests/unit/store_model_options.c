@@ -17,9 +17,8 @@ static int make(void **state)
 
 /* It fills the options that were not given, and no others: not those either that were given as
  * their default. */
-static void a_file_fills_what_was_not_given(void **state)
+TEST_OF_FIXTURE(make, model_files_release, a_file_fills_what_was_not_given)
 {
-    const fixture *f = *state;
     const dt_model_file_opts bad = {.names = "torchvision", .normalize = "square"};
     const dt_target target = path_target(f->file);
     dt_model_meta meta;
@@ -43,9 +42,8 @@ static void a_file_fills_what_was_not_given(void **state)
 }
 
 /* Of a run or a checkpoint, and of a file that lies in one. */
-static void a_model_has_the_options_beside_it(void **state)
+TEST_OF_FIXTURE(make, model_files_release, a_model_has_the_options_beside_it)
 {
-    const fixture *f = *state;
     char folder[PATH_MAX], beside[PATH_MAX], found[PATH_MAX];
 
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(f->file, '/') - f->file), f->file);
@@ -60,14 +58,4 @@ static void a_model_has_the_options_beside_it(void **state)
     assert_ok(dt_model_options(folder, found));
     assert_string_equal(found, beside);
     assert_int_equal(unlink(beside), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_fills_what_was_not_given, make, model_files_release),
-        cmocka_unit_test_setup_teardown(a_model_has_the_options_beside_it, make,
-                                        model_files_release),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,8 @@ static void try_state(fixture *f, const char *const entry[4], int way, int count
     folder_remove("a");
 }
 
-static void every_state_by_every_way(void **state)
+TEST_OF_FIXTURE(make, release, every_state_by_every_way)
 {
-    fixture *f = *state;
     int count[3] = {0};
 
     assert_int_equal(mkdir("elsewhere", 0755), 0);
@@ -115,9 +114,8 @@ static void every_state_by_every_way(void **state)
     assert_int_equal(count[0] + count[1] + count[2], 2 * 3 * 4 * 5 * 4);
 }
 
-static void paths_lead_to_their_run(void **state)
+TEST_OF_FIXTURE(make, release, paths_lead_to_their_run)
 {
-    fixture *f = *state;
     char real[PATH_MAX];
     dt_rundir d;
 
@@ -176,14 +174,14 @@ static int take_and_leave(fixture *f)
     return got == 150 ? 0 : 4;
 }
 
-static void never_two_at_once(void **state)
+TEST_OF_FIXTURE(make, release, never_two_at_once)
 {
     enum { RIVALS = 6 };
     int start[2], status = 0;
     char byte;
 
-    ((fixture *)*state)->o.out = "run";
-    ((fixture *)*state)->o.resume = "auto";
+    f->o.out = "run";
+    f->o.resume = "auto";
     assert_int_equal(pipe(start), 0);
     for (int i = 0; i < RIVALS; i++) {
         const pid_t child = fork();
@@ -191,7 +189,7 @@ static void never_two_at_once(void **state)
         if (child != 0)
             continue;
         close(start[1]);
-        _exit(read(start[0], &byte, 1) == 0 ? take_and_leave(*state) : 9);
+        _exit(read(start[0], &byte, 1) == 0 ? take_and_leave(f) : 9);
     }
     close(start[0]);
     close(start[1]); /* all begin */
@@ -203,9 +201,8 @@ static void never_two_at_once(void **state)
 
 /* ---- Names ------------------------------------------------------------------------------- */
 
-static void the_default_has_date_network_and_ranks(void **state)
+TEST_OF_FIXTURE(make, release, the_default_has_date_network_and_ranks)
 {
-    fixture *f = *state;
     enum { RUNS = 3 };
     dt_rundir d[RUNS];
     regex_t first, any;
@@ -224,16 +221,4 @@ static void the_default_has_date_network_and_ranks(void **state)
         dt_rundir_close(&d[i]);
     regfree(&first);
     regfree(&any);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_state_by_every_way),
-        TEST(paths_lead_to_their_run),
-        TEST(never_two_at_once),
-        TEST(the_default_has_date_network_and_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 static const dt_keep keep_two = {.last = 2};
 
-static void snapshots_are_of_their_moment(void **state)
+SNAPSHOT_TEST(snapshots_are_of_their_moment)
 {
-    fixture *f = *state;
     dt_saver *v = NULL;
     char names[1000];
 
@@ -33,9 +32,8 @@ static void snapshots_are_of_their_moment(void **state)
 }
 
 /* By a file in the place of the folder: also root cannot write there. */
-static void failures_are_reported_once(void **state)
+SNAPSHOT_TEST(failures_are_reported_once)
 {
-    fixture *f = *state;
     dt_saver *v = NULL;
 
     folder_write(f->run, "checkpoints", "x", 1);
@@ -92,14 +90,13 @@ static void *wait_for(void *end)
 }
 
 /* Of the thread that a saver starts for each checkpoint. */
-static void signals_are_left_to_others(void **state)
+TEST_WITH(snapshot_make, snapshot_release, signals_are_left_to_others)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGALRM};
     pthread_t thread;
     sem_t end;
     sigset_t before, after;
 
-    (void)state;
     sem_init(&end, 0, 0);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
     assert_ok(dt_thread_start(&thread, wait_for, &end, "wait"));
@@ -111,15 +108,4 @@ static void signals_are_left_to_others(void **state)
     sem_post(&end);
     pthread_join(thread, NULL);
     assert_int_equal(threads_with_blocked(SIGTERM), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(snapshots_are_of_their_moment),
-        TEST(failures_are_reported_once),
-        TEST(signals_are_left_to_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static float *put_slab(float *to, const dt_net *net, const float *slab)
     return to;
 }
 
-static void the_bytes_are_those_promised(void **state)
+SNAPSHOT_TEST(the_bytes_are_those_promised)
 {
-    fixture *f = *state;
     const size_t count = 2 * f->net->weight_total + 2 * f->channels;
     const int64_t position[] = {3, 777};
     float *all = calloc(count + 4, sizeof *all); /* two int64 at the end */
@@ -52,9 +51,8 @@ static bool same(dt_digest a, dt_digest b)
     return a.low == b.low && a.high == b.high;
 }
 
-static void every_part_counts_and_padding_does_not(void **state)
+SNAPSHOT_TEST(every_part_counts_and_padding_does_not)
 {
-    fixture *f = *state;
     snapshot_fill(f, 1);
     const dt_digest before = hash_of(f, 1, 2);
     const size_t inside = f->net->param[0].offset;
@@ -79,14 +77,4 @@ static void every_part_counts_and_padding_does_not(void **state)
     }
     assert_true(padding > 0);
     assert_true(same(hash_of(f, 1, 2), before));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, snapshot_make, snapshot_release)
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_bytes_are_those_promised),
-        TEST(every_part_counts_and_padding_does_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,18 +75,9 @@ static void check(const char *name, const char *strategy, int parts, dt_dtype ty
     dt_net_destroy(net);
 }
 
-static void moves_are_those_of_plans(void **state)
+TEST(moves_are_those_of_plans)
 {
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++)
         for (int parts = 2; parts <= 5; parts++)
             check(cases[i].net, cases[i].strategy, parts, DT_F32);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_are_those_of_plans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

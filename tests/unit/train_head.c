@@ -3,7 +3,7 @@
 
 #include "train/run.h"
 
-static void ranks_that_are_sooner(void **state)
+TEST(ranks_that_are_sooner)
 {
     static const struct {
         int cores, ranks, threads;
@@ -19,15 +19,8 @@ static void ranks_that_are_sooner(void **state)
         {256, 2, 128, 8, 8},
     };
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
         assert_int_equal(
             dt_head_ranks(rows[i].cores, rows[i].ranks, rows[i].threads, rows[i].shards),
             rows[i].better);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_that_are_sooner)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,9 +84,8 @@ static void run_case(const torch_case *c, float w[N], float m[N])
     }
 }
 
-static void steps_are_those_of_torch(void **state)
+TEST(steps_are_those_of_torch)
 {
-    (void)state;
     float w[N], m[N], weight[N], momentum[N];
 
     for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
@@ -111,9 +110,8 @@ static void steps_are_those_of_torch(void **state)
 
 /* A product that a fused multiply-add would round otherwise: g + decay * w with
  * w * decay = 1 + 2^-11 + 2^-24, which float32 rounds to 1 + 2^-11 first. */
-static void products_are_rounded_before_sums(void **state)
+TEST(products_are_rounded_before_sums)
 {
-    (void)state;
     float w = 1 + 0x1p-12f, m = 0;
     const float g = -1;
     dt_optim_tensor tensor = {{0, 1}, 1 + 0x1p-12f};
@@ -176,12 +174,11 @@ static void run_slab(const dt_options *o, int threads, size_t cut, int k)
     dt_optim_close(&x);
 }
 
-static void threads_and_slices_change_no_bit(void **state)
+TEST(threads_and_slices_change_no_bit)
 {
     static const size_t cuts[] = {1, 16 * 1024, 123456, 577000};
     dt_options o;
 
-    (void)state;
     dt_options_init(&o);
     o.weight_decay = 5e-4;
     o.nesterov = true;
@@ -194,11 +191,10 @@ static void threads_and_slices_change_no_bit(void **state)
 }
 
 /* Element by element: decayed where it should be, and padding never touched. */
-static void decay_reaches_its_parameters(void **state)
+TEST(decay_reaches_its_parameters)
 {
     dt_options o;
 
-    (void)state;
     dt_options_init(&o);
     o.momentum = 0;
     o.weight_decay = 0.25;
@@ -230,11 +226,5 @@ static void decay_reaches_its_parameters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_torch),
-        cmocka_unit_test(products_are_rounded_before_sums),
-        cmocka_unit_test(threads_and_slices_change_no_bit),
-        cmocka_unit_test(decay_reaches_its_parameters),
-    };
-    return cmocka_run_group_tests(tests, make_slab, free_slab);
+    return tests_run(make_slab, free_slab);
 }

@@ -53,15 +53,16 @@ typedef struct resumed {
 /* What the run finds to resume from, and says of it. */
 static dt_status look(const running *t, resumed *to, char text[4000])
 {
-    FILE *log = NULL;
-    const int kept = folder_listen(&log);
-    const dt_status st = dt_resume(&t->r, &t->d, to->path, &to->at);
+    capture c;
 
-    folder_heard(kept, log, text, 4000);
+    capture_begin(&c);
+    const dt_status st = dt_resume(&t->r, &t->d, to->path, &to->at);
+    capture_end(&c);
+    snprintf(text, 4000, "%.3999s", c.text);
     return st;
 }
 
-static void differences_are_named(void **state)
+TEST(differences_are_named)
 {
     static const struct {
         const char *from, *to, *line;
@@ -81,7 +82,6 @@ static void differences_are_named(void **state)
     resumed to;
     running t;
 
-    (void)state;
     running_open(&t);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[FOLDER_PATH + 64];
@@ -106,13 +106,12 @@ static void differences_are_named(void **state)
     running_close(&t);
 }
 
-static void a_run_resumes_from_its_newest(void **state)
+TEST(a_run_resumes_from_its_newest)
 {
     char one[PATH_MAX], two[PATH_MAX], text[4000];
     resumed to;
     running t;
 
-    (void)state;
     running_open(&t);
     assert_ok(look(&t, &to, text)); /* killed before its first checkpoint: it begins anew */
     assert_string_equal(to.path, "");
@@ -146,13 +145,9 @@ static void a_run_resumes_from_its_newest(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(a_run_resumes_from_its_newest),
-    };
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     dt_comm_close(comm);
     return failed;
 }

@@ -54,7 +54,7 @@ static const char growing[] = "0.001 0.006309573444801934 0.03981071705534974 0.
                               "1.5848931924611145 10.000000000000007 ";
 
 /* want: the rates of all steps, or of the first five. */
-static void rates_are_those_of_torch(void **state)
+TEST(rates_are_those_of_torch)
 {
     static const struct {
         const char *schedule;
@@ -80,7 +80,6 @@ static void rates_are_those_of_torch(void **state)
         {"onecycle", 0.1, 0.3, "", 1, 4, 40, "0.001 0.002 0.003 0.004 0.004"},
     };
 
-    (void)state;
     for (size_t k = 0; k < DT_COUNT_OF(cases); k++) {
         dt_options o = options(cases[k].schedule, cases[k].lr);
         const char *want = cases[k].want;
@@ -103,9 +102,8 @@ static void rates_are_those_of_torch(void **state)
 
 /* Where PyTorch divides by zero (a peak on the first step) the rate is the highest; and
  * no combination gives a rate that is not a number. */
-static void short_runs_have_rates(void **state)
+TEST(short_runs_have_rates)
 {
-    (void)state;
     dt_schedule s;
     dt_options o = options("onecycle", 0.1);
 
@@ -131,12 +129,11 @@ static void short_runs_have_rates(void **state)
 }
 
 /* --schedule-steps may be fewer than the run's: it keeps the schedule's last rate. */
-static void longer_runs_keep_the_last_rate(void **state)
+TEST(longer_runs_keep_the_last_rate)
 {
     enum { TOTAL = 40 };
     static const char *const names[] = {"constant", "step", "cosine", "onecycle", "exponential"};
 
-    (void)state;
     for (size_t row = 0; row < DT_COUNT_OF(names); row++)
         for (int warmup = 0; warmup <= 3; warmup++) {
             dt_options o = options(names[row], 0.1);
@@ -149,7 +146,7 @@ static void longer_runs_keep_the_last_rate(void **state)
         }
 }
 
-static void scale_multiplies_the_rate(void **state)
+TEST(scale_multiplies_the_rate)
 {
     static const struct {
         const char *scale;
@@ -157,7 +154,6 @@ static void scale_multiplies_the_rate(void **state)
     } cases[] = {{"none", 0.1},        {"linear", 0.4},    {"linear:256", 0.4},
                  {"linear:512", 0.2}, {"sqrt:1024", 0.1}, {"sqrt", 0.2}};
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o = options("constant", 0.1);
         dt_schedule s;
@@ -165,15 +161,4 @@ static void scale_multiplies_the_rate(void **state)
         assert_ok(dt_schedule_open(&s, &o, 10, 10, 1024));
         assert_true(s.lr == cases[i].lr && dt_schedule_lr(&s, 3) == cases[i].lr);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates_are_those_of_torch),
-        cmocka_unit_test(short_runs_have_rates),
-        cmocka_unit_test(longer_runs_keep_the_last_rate),
-        cmocka_unit_test(scale_multiplies_the_rate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

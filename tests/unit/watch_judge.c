@@ -42,11 +42,10 @@ static int read_ranks(dt_watch_view *view, const char *text)
     return n;
 }
 
-static void test_verdicts(void **state)
+TEST(test_verdicts)
 {
     const double warn = 10;
 
-    (void)state;
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         dt_watch_view view[4];
         const dt_watch_verdict v = dt_watch_judge(view, read_ranks(view, row[i].ranks), warn);
@@ -55,10 +54,4 @@ static void test_verdicts(void **state)
             fail_msg("%s: kind %d, rank %d, %d ranks, %d wait", row[i].what, (int)v.kind, v.rank,
                      v.ranks, v.waits);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_verdicts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,12 +49,11 @@ static void free_watch(dt_watch *w)
     free(w);
 }
 
-static void rows_arrive(void **state)
+TEST(rows_arrive)
 {
     int64_t message[DT_MESSAGE_WORDS];
     dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
 
-    (void)state;
     const size_t bytes = dt_message_write(from, FIRST, now, message);
     assert_int_equal(dt_message_read(to, message, bytes, then), FIRST);
     for (int r = 0; r < WORLD; r++) {
@@ -80,13 +79,12 @@ static void rows_arrive(void **state)
     free_watch(to);
 }
 
-static void nothing_else_is_believed(void **state)
+TEST(nothing_else_is_believed)
 {
     int64_t message[DT_MESSAGE_WORDS];
     dt_watch *from = new_sender(), *to = new_watch(0, FIRST);
     const size_t bytes = dt_message_write(from, FIRST, now, message);
 
-    (void)state;
     for (size_t n = 0; n < bytes; n++)
         assert_int_equal(dt_message_read(to, message, n, then), -1);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
@@ -109,11 +107,4 @@ static void nothing_else_is_believed(void **state)
         assert_int_equal(dt_seen(to->board->row[r].place.step), 0);
     free_watch(from);
     free_watch(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_arrive),
-                                       cmocka_unit_test(nothing_else_is_believed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
