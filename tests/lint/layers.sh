@@ -9,7 +9,6 @@ declare -A may=(
     [base]=""
     [model]="base"
     [data]="base"
-    [search]="base"
     [dist]="base"
     [watch]="base dist"
     [report]="base"
@@ -17,20 +16,21 @@ declare -A may=(
     [format]="base model data"
     [store]="base model data dist options format report"
     [check]="base model data dist options"
-    [train]="base model data dist watch report options format store check search"
+    [train]="base model data dist watch report options format store check"
     [cli]="base model data dist watch options store train"
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
+    [split]=""
     [launch]=""
     [lib]=""
-    [tools]=""
+    [tools]="split"
     [bench]=""
     [convert]=""
     [view]="convert"
 )
-# Of src, for extras: what a run holds, and what a file of tensors is.
-shared=" train/run.h train/watched.h format/tensors.h "
+# Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
+shared=" train/run.h train/watched.h format/tensors.h model/plan.h options/events.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}

@@ -3,6 +3,7 @@
 #include "ranks.h"
 
 #include "small_run.h"
+#include "split/split.h"
 
 #include <unistd.h>
 
@@ -118,6 +119,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(plans_count_what_is_sent),
         cmocka_unit_test(weights_that_come_late_are_packed),
     };
+    dt_extra_split();
     ranks_open(argc, argv);
     return ranks_close(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -1,5 +1,6 @@
 /* options_table.c - the option table: every row by its own rules, values as text, what texts mean,
  * cross checks. */
+#include "model/plan.h"
 #include "options/options.h"
 #include "test.h"
 
@@ -276,9 +277,30 @@ static void batches_and_shards_fit(void **state)
     }
 }
 
+/* Without extra/split only words that cut nothing are taken. */
+static void a_build_may_not_cut(void **state)
+{
+    static const char *const strategies[] = {"", "data_parallel", "hybrid all=batch  fc=batch",
+                                             "all=batch fc=out", "fc", "@a.yaml", "auto all=batch"};
+
+    (void)state;
+    for (int i = 0; i < 2 * (int)DT_COUNT_OF(strategies); i++) {
+        dt_options o;
+        dt_options_init(&o);
+        o.strategy = strategies[i / 2];
+        o.tensor_parallel = 1 + i % 2;
+        if (i / 2 < 3 && i % 2 == 0)
+            assert_ok(dt_options_check(&o, 4));
+        else
+            assert_fails(dt_options_check(&o, 4), DT_CONFIG, "(DTRAIN_EXTRAS)");
+        assert_int_equal(dt_options_parts(&o, 4), 1);
+    }
+}
+
 /* A mode is taken off the words behind it. */
 static void modes_and_words(void **state)
 {
+    static const struct dt_plan_split some = {NULL, NULL}; /* stands for extra/split */
     static const struct {
         const char *strategy, *words, *refused; /* by four ranks */
         bool searches;
@@ -294,6 +316,7 @@ static void modes_and_words(void **state)
     };
 
     (void)state;
+    dt_plan_split = &some;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o;
         dt_options_init(&o);
@@ -305,6 +328,7 @@ static void modes_and_words(void **state)
             assert_string_equal(o.strategy, cases[i].words);
         assert_int_equal(o.searches, cases[i].searches);
     }
+    dt_plan_split = NULL;
 }
 
 /* Every option once, and long values are not cut. */
@@ -340,6 +364,7 @@ int main(void)
         cmocka_unit_test(rows_keep_the_rules), cmocka_unit_test(texts_become_values),
         cmocka_unit_test(reals_come_back),     cmocka_unit_test(forms_have_meanings),
         cmocka_unit_test(names_are_found),     cmocka_unit_test(batches_and_shards_fit),
+        cmocka_unit_test(a_build_may_not_cut),
         cmocka_unit_test(modes_and_words),     cmocka_unit_test(listings_hold_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
