@@ -1,5 +1,6 @@
 /* network.c - dtrain plan and dtrain summary: a network that is built only to be looked at,
  * without data and without memory for its slabs. */
+#include "split/split.h"
 #include "tools.h"
 
 #include <jansson.h>
@@ -92,20 +93,7 @@ static int plan_busiest(const preview *s, dt_traffic *most)
     return busiest;
 }
 
-/* A line of text for each step, or an object of JSON into `steps`. */
-static void plan_layout(size_t i, const dt_plan_row *r, double sent, json_t *steps)
-{
-    if (steps)
-        json_array_append_new(steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r->op,
-                                               "name", r->name, "layout", r->layout[0], "gradient",
-                                               r->layout[1], "sent_bytes", sent, "pays_below",
-                                               r->pays_below));
-    else
-        printf("%4zu  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r->op, r->name, r->layout[0],
-               r->layout[1], sent, r->pays_below);
-}
-
-/* Where layers are cut over ranks. Returns JSON if that is wanted. */
+/* Where layers are cut over ranks: a line for each step. Returns JSON if that is wanted. */
 static json_t *plan_layouts(const preview *s)
 {
     dt_traffic t = {0};
@@ -116,12 +104,21 @@ static json_t *plan_layouts(const preview *s)
     if (!s->o.json)
         printf("\n%4s  %-18s %-22s %-16s %-16s %12s %12s\n", "step", "operation", "name", "layout",
                "its gradient", "sent", "pays below");
-    for (size_t i = 0; i < dt_plan_row_count(s->plan); i++) {
+    for (int i = 0; i < (int)dt_plan_row_count(s->plan); i++) {
+        const dt_split_row x = dt_split_row_get(s->plan, i);
+        const double sent = (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank);
         dt_plan_row r;
-        dt_plan_row_get(s->plan, i, &r);
-        layers += r.pays_below > 0;
-        cut += r.pays_below > 0 && strcmp(r.layout[0], "cut") == 0;
-        plan_layout(i, &r, (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank), steps);
+        dt_plan_row_get(s->plan, (size_t)i, &r);
+        layers += x.pays_below > 0;
+        cut += x.pays_below > 0 && strcmp(x.layout[0], "cut") == 0;
+        if (steps)
+            json_array_append_new(
+                steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r.op, "name",
+                                 r.name, "layout", x.layout[0], "gradient", x.layout[1],
+                                 "sent_bytes", sent, "pays_below", x.pays_below));
+        else
+            printf("%4d  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r.op, r.name, x.layout[0],
+                   x.layout[1], sent, x.pays_below);
     }
     if (s->o.json)
         return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "ranks",

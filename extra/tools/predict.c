@@ -124,7 +124,8 @@ static dt_status predict(dt_comm *c, const dt_options *o, const char *const *ope
     own.holdout = 0;
     own.confusion = false;
     own.tta = "none";
-    DT_TRY(dt_run_open_test(&r, c, &own, &meta, pictures));
+    r = (dt_run){.comm = c, .height = meta.height, .width = meta.width, .source = pictures};
+    DT_TRY(dt_run_open_as(&r, &own, DT_FOR_EVALUATION));
     r.answer = answer;
     dt_status st = dt_run_load(&r, model, true);
     if (st == DT_OK)

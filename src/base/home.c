@@ -129,7 +129,7 @@ void dt_home_find(dt_home *h, int rank, int ranks, int threads)
     hwloc_topology_t t;
 
     *h = (dt_home){.text = "no: hwloc finds no machine"};
-    /* LLVM's OpenMP has places, whoever asks or not. */
+    /* LLVM's OpenMP has places, always. */
     s.bound = getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY");
     s.quota = dt_cgroup_limits("").cpus;
     dt_machine_cpus(&s.cpus);

@@ -87,8 +87,6 @@ void dt_settings_release(dt_settings *s);
  * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
  * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
-/* --strategy @FILE becomes the strategy's line; each rank reads the file. Local. */
-dt_status dt_settings_strategy(dt_settings *s) DT_MUST_CHECK;
 /* DT_MISMATCH, printed, when one rank has another command or option. Collective. */
 dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 

@@ -147,11 +147,6 @@ out:
     return st;
 }
 
-dt_status dt_settings_strategy(dt_settings *s)
-{
-    return s->options.strategy[0] == '@' ? dt_strategy_load(&s->options, s->strategy) : DT_OK;
-}
-
 /* ---- Ranks compared ------------------------------------------------------------------ */
 
 /* The words that are no options, as one text; cut where they are longer. */

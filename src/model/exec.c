@@ -15,14 +15,10 @@ static void *exec_at(const dt_exec *e, int block)
     return block == DT_NO_BLOCK ? NULL : e->arena + e->plan->block[block].offset;
 }
 
-static void *exec_value(const dt_exec *e, int value)
+void *dt_exec_memory(const dt_exec *e, int value, dt_way way)
 {
-    return exec_at(e, e->plan->value[e->plan->value[value].root].block);
-}
-
-static void *exec_grad(const dt_exec *e, int value)
-{
-    return exec_at(e, e->plan->value[value].grad_block);
+    const dt_value *v = e->plan->value;
+    return exec_at(e, way == DT_FORWARD ? v[v[value].root].block : v[value].grad_block);
 }
 
 static void exec_bind(dt_exec *e, int i, void *scratch)
@@ -33,16 +29,16 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
     dt_call *c = &e->call[i];
 
     *c = (dt_call){.step = &p->step[i],
-                   .out = exec_value(e, n->out),
-                   .d_out = exec_grad(e, n->out),
-                   .d_out2 = exec_grad(e, n->second),
+                   .out = dt_exec_memory(e, n->out, DT_FORWARD),
+                   .d_out = dt_exec_memory(e, n->out, DT_BACKWARD),
+                   .d_out2 = dt_exec_memory(e, n->second, DT_BACKWARD),
                    .scratch = scratch,
                    .saved = exec_at(e, p->saved_block[i]),
                    .labels = exec_at(e, p->labels_block),
                    .result = &e->result};
     for (int k = 0; k < n->n_in; k++) {
-        c->in[k] = exec_value(e, n->in[k]);
-        c->d_in[k] = exec_grad(e, n->in[k]);
+        c->in[k] = dt_exec_memory(e, n->in[k], DT_FORWARD);
+        c->d_in[k] = dt_exec_memory(e, n->in[k], DT_BACKWARD);
     }
     for (int k = 0; k < n->n_param; k++) {
         const dt_piece x = dt_model_piece(m, (size_t)n->param[k]);
@@ -80,7 +76,7 @@ void dt_exec_destroy(dt_exec *e)
 
 void *dt_exec_input(dt_exec *e)
 {
-    return exec_value(e, 0);
+    return dt_exec_memory(e, 0, DT_FORWARD);
 }
 
 int32_t *dt_exec_labels(dt_exec *e)
@@ -90,19 +86,7 @@ int32_t *dt_exec_labels(dt_exec *e)
 
 const float *dt_exec_logits(const dt_exec *e)
 {
-    return exec_value(e, e->plan->logits);
-}
-
-dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way)
-{
-    const dt_plan *p = e->plan;
-    const dt_node *n = &p->node[i];
-    dt_move m = dt_plan_move(p, i, way);
-
-    m.source = way == DT_FORWARD ? exec_value(e, n->in[0]) : exec_grad(e, n->out);
-    if (!dt_plan_move_stays(p, (int)i, way))
-        m.target = way == DT_FORWARD ? exec_value(e, n->out) : exec_grad(e, n->in[0]);
-    return m;
+    return dt_exec_memory(e, e->plan->logits, DT_FORWARD);
 }
 
 /* ---- A pass of a wave ---------------------------------------------------------------------- */
@@ -172,7 +156,7 @@ static void *wave_leaf(const wave_run *r, const wave_step *at, int k)
 static bool wave_moves(const wave_run *r, int i, int k)
 {
     return r->wave->moves && r->wave->exec[k] && i >= 0 && i < r->plan->steps &&
-           dt_plan_moves(r->plan, (size_t)i, r->way);
+           dt_plan_moves(r->plan, i, r->way);
 }
 
 /* What the step before step i moved for shard k has come, before the shard's step i. */
@@ -185,7 +169,7 @@ static dt_status wave_settle(const wave_run *r, int i, int k)
         return DT_OK;
     const int64_t began = dt_place_clock();
     dt_place_layer(last);
-    DT_TRY(moves->wait(moves->context, last, r->way, k));
+    DT_TRY(moves->move(moves->context, true, last, r->way, k));
     dt_place_layer(i);
     dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)r->pass, 0, began);
     return DT_OK;
@@ -233,7 +217,7 @@ static dt_status wave_run_step(const wave_run *r, int i)
         const bool runs = k >= at.first && k < at.end && !at.s->idle;
         DT_TRY(wave_settle(r, i, k));
         if (wave_moves(r, i, k))
-            DT_TRY(w->moves->start(w->moves->context, i, r->way, k));
+            DT_TRY(w->moves->move(w->moves->context, false, i, r->way, k));
         void *local = at.sync && runs ? wave_leaf(r, &at, k) : NULL;
         if (!w->exec[k] || !runs)
             continue;

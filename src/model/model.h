@@ -122,19 +122,14 @@ typedef struct dt_cut {
     int64_t first, count, whole;
 } dt_cut;
 dt_cut dt_cut_of(int64_t channels, int part, int parts);
-
-/* Which of the net's operations (dt_net_op_get) a strategy cuts, those that follow a cut one, too.
- *   strategy  as in dt_model_opts
- *   cut       [net->ops]
- *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
-dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut) DT_MUST_CHECK;
-/* Which convolutions and linear layers a pattern names: fits[net->ops]. DT_CONFIG: none. */
-dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits) DT_MUST_CHECK;
+/* What cuts layers over ranks: extra/split sets it. NULL: this build does not. */
+extern const struct dt_plan_split *dt_plan_split;
 
 typedef struct dt_model_opts {
     /* Convolutions and linear layers that `parts` ranks compute together, each its channels: words
      * "PATTERN=out" and "PATTERN=batch" (not cut), of which later ones win. PATTERN: "all", or an
-     * operation's name with * and {a,b}. NULL, or 1 part: none. This model is part `part`. */
+     * operation's name with * and {a,b}. NULL, or 1 part: none. This model is part `part`. More
+     * than one needs dt_plan_split. */
     const char *strategy;
     int part, parts;
     dt_dtype precision;
@@ -156,8 +151,9 @@ dt_status dt_engine_use(const char *name) DT_MUST_CHECK;
 /* Library, version, build and core: with an engine, the class of bits. NULL: own. */
 const char *dt_engine_text(void);
 
-/* `net` is borrowed and must outlive the model. DT_CONFIG: as dt_strategy_cuts; or a parameter of
- * two operations of which one is cut. *m is to be destroyed whatever the outcome. */
+/* `net` is borrowed and must outlive the model. DT_CONFIG: the strategy cannot be read, or names an
+ * operation that the network has not; or a parameter of two operations of which one is cut. *m is
+ * to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
@@ -166,19 +162,17 @@ void dt_model_destroy(dt_model *m);
  * nothing is cut; own pieces of the others, [kh][kw][ci][own co]; and of each cut weight what the
  * gradient of the own input channels reads, [kh][kw][own ci][co], which the caller makes of all
  * ranks' pieces after each update. Each is in backward order. */
-typedef enum dt_slab_kind { DT_SLAB_HOME, DT_SLAB_CUT, DT_SLAB_TURNED, DT_SLAB_KINDS } dt_slab_kind;
+typedef enum { DT_SLAB_HOME, DT_SLAB_CUT, DT_SLAB_BY_INPUT, DT_SLAB_KINDS } dt_slab_kind;
 /* What this model has of a parameter, and where. */
 typedef struct dt_piece {
     bool cut;
     size_t offset, count; /* floats of DT_SLAB_CUT if it is cut, else of DT_SLAB_HOME */
     dt_cut out, in;       /* cut: of dim[0], and of a weight's dim[1] */
-    size_t turned;        /* a cut weight's floats of DT_SLAB_TURNED begin there */
+    size_t by_input;      /* a cut weight's floats of DT_SLAB_BY_INPUT begin there */
 } dt_piece;
 const dt_net *dt_model_net(const dt_model *m);
 dt_piece dt_model_piece(const dt_model *m, size_t param);
 size_t dt_model_floats(const dt_model *m, dt_slab_kind kind);
-/* Own channels of batch norm i; whole 0: it is not cut. */
-dt_cut dt_model_norm_cut(const dt_model *m, size_t norm);
 
 /* Bytes of packed compute weights that all plans made so far need together. */
 size_t dt_model_packed_bytes(const dt_model *m);
@@ -187,10 +181,10 @@ size_t dt_model_packed_bytes(const dt_model *m);
  *   packed  [dt_model_packed_bytes], 64-byte aligned */
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed);
 /* The same of what is cut; weights->master has home parameters alone then.
- *   master, turned  [dt_model_floats]
- *   packed          [dt_model_cut_packed_bytes], 64-byte aligned */
+ *   master, by_input  [dt_model_floats]
+ *   packed            [dt_model_cut_packed_bytes], 64-byte aligned */
 size_t dt_model_cut_packed_bytes(const dt_model *m);
-void dt_model_bind_cut(dt_model *m, float *master, float *turned, void *packed);
+void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed);
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
@@ -198,8 +192,8 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
  * it after every write to the master weights; ranks that share one set of copies pack a part each.
  */
 void dt_model_pack(dt_model *m, int part, int parts);
-/* The copies that are made of DT_SLAB_TURNED, before the first backward that reads them. */
-void dt_model_pack_turned(dt_model *m);
+/* The copies that are made of DT_SLAB_BY_INPUT, before the first backward that reads them. */
+void dt_model_pack_by_input(dt_model *m);
 /* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
  *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
  *   step     for the message
@@ -219,9 +213,10 @@ typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
 typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 /* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
-/* The same steps for a shard that is another rank's: only those that are cut run, and other values
- * take no memory. */
-dt_status dt_plan_create_guest(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
+/* The same, or (remote) its steps for a shard that is another rank's: only those that are cut run,
+ * and other values take no memory. */
+dt_status dt_plan_create_for(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
+                             bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
 int64_t dt_plan_batch(const dt_plan *p);
 size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
@@ -237,11 +232,6 @@ typedef struct dt_plan_row {
     size_t params;         /* trainable numbers of the step */
     int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
-    /* Where layers are cut: "cut"; of a move "home -> whole"; then the same of gradients. */
-    char layout[2][20];
-    /* Of a layer that can be cut: images of a group above which moves take more bytes than the
-     * gradient that is spared. */
-    double pays_below;
 } dt_plan_row;
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
@@ -317,26 +307,13 @@ typedef struct dt_observer {
 /* Where a value is: whole, on the rank that has the shard (home); each rank has its channels of all
  * shards; or whole on all ranks, as the inputs and gradients that a cut layer sums over. */
 typedef enum dt_layout { DT_HOME, DT_CUT, DT_WHOLE } dt_layout;
-/* Steps that compute nothing bring values from one layout to another, forward and backward. Copies
- * alone: the caller makes them. */
+/* Steps that compute nothing bring values from one layout to another, forward and backward. The
+ * caller copies: `move` starts that for each shard that has images, ascending, on all ranks in the
+ * same order; with `waits` it ends it, before the shard's next step. */
 typedef enum dt_way { DT_FORWARD, DT_BACKWARD, DT_WAYS } dt_way;
-typedef struct dt_move {
-    dt_layout from, to;
-    int64_t rows, channels; /* of the whole value */
-    size_t each;            /* bytes of a number */
-    const void *source;     /* this context's, in the layout `from`; NULL: has none of it */
-    void *target;           /* in the layout `to`; NULL: needs none, or has it where it lies */
-} dt_move;
-/* Whether step i moves a value that way; *move: of this context. */
-bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way);
-dt_move dt_plan_move(const dt_plan *p, size_t i, dt_way way); /* without memory */
-dt_move dt_exec_move(const dt_exec *e, size_t i, dt_way way);
-/* How the caller makes them: start for each shard that has images, ascending, on all ranks in the
- * same order; wait before the shard's next step. */
 typedef struct dt_wave_moves {
     void *context;
-    dt_status (*start)(void *context, int step, dt_way way, int k);
-    dt_status (*wait)(void *context, int step, dt_way way, int k);
+    dt_status (*move)(void *context, bool waits, int step, dt_way way, int k);
 } dt_wave_moves;
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
@@ -366,7 +343,7 @@ typedef struct dt_norm_sync {
  *            shard of 0 images, whose results are zeros
  *   sync     NULL: every shard has batch-norm statistics of its own
  * Where layers are cut, a wave is all shards of the ranks that cut them together; those of other
- * ranks have contexts of guest plans:
+ * ranks have contexts of remote plans:
  *   moves     NULL: nothing is cut
  *   first_home, homes  the shards that are this rank's
  *   cut_sync  of batch norms that are cut: asked for all shards of the wave
@@ -390,8 +367,8 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
 /* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. It is the
  * shard's part: the sum over shards is the gradient of the loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
- *   grad      [count] of DT_SLAB_HOME's floats each, 64-byte aligned; a guest's is not used. Left
- *             untouched: padding between tensors, and all of a shard without images
+ *   grad      [count] of DT_SLAB_HOME's floats each, 64-byte aligned; a remote shard's is not
+ *             used. Left untouched: padding between tensors, and all of a shard without images
  *   observer  may be NULL; learns how many floats are final in each grad */
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;

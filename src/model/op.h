@@ -26,7 +26,7 @@ typedef struct dt_attr {
     float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
-    bool flat;                          /* move: an image becomes a pixel of all its features */
+    bool flat;                          /* a move: an image becomes a pixel of all its features */
 } dt_attr;
 
 enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
@@ -126,6 +126,7 @@ enum { DT_MAX_SWEEPS = 4 };
 
 struct dt_op {
     const char *name;
+    bool moves;     /* from one layout to another, between layers that are cut and others */
     unsigned saves; /* DT_SAVE_*: what backward reads again; drives liveness */
     /* Pure. Output shape, or DT_SHAPE with a reason. */
     dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
@@ -156,8 +157,7 @@ struct dt_op {
     int64_t (*macs)(const dt_step *s);
 };
 
-/* fork: one value read by two nodes; forward is an alias, backward the sum. move: from one layout
- * to another, between layers that are cut and others. */
+/* fork: one value read by two nodes; forward is an alias, backward the sum. */
 #define DT_OP_LIST(X) /* a row per operation; its form: extra/convert/onnx.c */                   \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
@@ -166,19 +166,18 @@ struct dt_op {
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
 #undef X
-extern const dt_op dt_op_move; /* computes nothing, so it is no row */
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 
 /* A packed copy of the weights. Equal (tensor, layout) pairs of different plans share memory.
- *   layout  identifies bytes and order, e.g. "forward 3x3 of 2 blocks to channels 0 to 128"
- *   turned  of a cut weight: the copy is made of DT_SLAB_TURNED
- *   pack    packs master (slab order) into the pieces of packed that begin in bytes [first, end);
- *           a copy that cannot be divided is one piece; context must live as long as the plan
- *   id_out  to be stored in step->pack[] */
+ *   layout    identifies bytes and order, e.g. "forward 3x3 of 2 blocks to channels 0 to 128"
+ *   by_input  of a cut weight: the copy is made of DT_SLAB_BY_INPUT
+ *   pack      packs master (slab order) into the pieces of packed that begin in bytes [first, end);
+ *             a copy that cannot be divided is one piece; context must live as long as the plan
+ *   id_out    to be stored in step->pack[] */
 typedef void (*dt_pack_func)(const void *context, const float *master, void *packed, size_t first,
                              size_t end);
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool turned, const char *layout,
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool by_input, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context,
                             int *id_out) DT_MUST_CHECK;
 

@@ -5,11 +5,11 @@
 #include <omp.h>
 #include <stdio.h>
 
-dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool turned, const char *layout,
+dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool by_input, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {
     const int index = s->node->param[0];
-    const dt_slab_kind kind = turned ? DT_SLAB_TURNED : s->cut ? DT_SLAB_CUT : DT_SLAB_HOME;
+    const dt_slab_kind kind = by_input ? DT_SLAB_BY_INPUT : s->cut ? DT_SLAB_CUT : DT_SLAB_HOME;
     size_t *end = &m->packed_bytes[kind];
 
     for (int i = 0; i < m->packs; i++)
@@ -35,10 +35,10 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool turned, const ch
 static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
     const dt_piece x = dt_model_piece(m, (size_t)p->param);
-    const float *const of[] = {m->weights.master, m->cut_master, m->turned};
+    const float *const of[] = {m->weights.master, m->cut_master, m->by_input};
 
-    p->pack(p->context, of[p->kind] + (p->kind == DT_SLAB_TURNED ? x.turned : x.offset), to, first,
-            end);
+    p->pack(p->context, of[p->kind] + (p->kind == DT_SLAB_BY_INPUT ? x.by_input : x.offset), to,
+            first, end);
 }
 
 char *dt_pack_at(const dt_model *m, const dt_pack *p)
@@ -72,14 +72,14 @@ void dt_model_pack(dt_model *m, int part, int parts)
         pack_slab(m, DT_SLAB_CUT, 0, 1);
 }
 
-void dt_model_pack_turned(dt_model *m)
+void dt_model_pack_by_input(dt_model *m)
 {
-    pack_slab(m, DT_SLAB_TURNED, 0, 1);
+    pack_slab(m, DT_SLAB_BY_INPUT, 0, 1);
 }
 
 size_t dt_model_cut_packed_bytes(const dt_model *m)
 {
-    return m->packed_bytes[DT_SLAB_CUT] + m->packed_bytes[DT_SLAB_TURNED];
+    return m->packed_bytes[DT_SLAB_CUT] + m->packed_bytes[DT_SLAB_BY_INPUT];
 }
 
 size_t dt_model_packed_bytes(const dt_model *m)

@@ -1,10 +1,24 @@
 /* plan.c - a plan: the network compiled for one batch size and mode. Passes, in order: fork, infer
- * shapes and types, cut (plan_cut.c; then infer again), prepare kernels, lifetimes, placement,
+ * shapes and types, cut (extra/split; then infer again), prepare kernels, lifetimes, placement,
  * fingerprint. */
 #include "plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+const struct dt_plan_split *dt_plan_split;
+
+dt_cut dt_cut_of(int64_t channels, int part, int parts)
+{
+    /* An engine's bits depend on the place of a channel in its block. */
+    enum { BLOCK = 32 };
+    const int64_t unit = channels < (int64_t)BLOCK * parts && !dt_engine_text() ? 1 : BLOCK;
+    const int64_t blocks = (channels + unit - 1) / unit;
+    const int64_t first = blocks * part / parts * unit;
+    const int64_t end = DT_MIN(blocks * (part + 1) / parts * unit, channels);
+
+    return (dt_cut){first, end - first, channels};
+}
 
 /* ---- Forks where a value fans out -------------------------------------------------------- */
 
@@ -88,7 +102,7 @@ static void infer_move(dt_plan *p, int i)
         in->type = out->type;
     out->type = in->type;
     out->wants_grad = in->wants_grad;
-    if (dt_plan_move_stays(p, i, DT_FORWARD))
+    if (dt_plan_stays(p, i, DT_FORWARD))
         out->root = in->root;
 }
 
@@ -118,7 +132,7 @@ static dt_status plan_infer(dt_plan *p)
         out->producer = i;
         if (n->op == &dt_op_softmax_xent)
             out->type = DT_F32;
-        if (n->op == &dt_op_move)
+        if (n->op->moves)
             infer_move(p, i);
         if (n->op == &dt_op_fork) { /* its outputs are its input's memory */
             out->type = p->value[n->in[0]].type;
@@ -204,7 +218,7 @@ static dt_status plan_prepare(dt_plan *p)
             s->wants_d_in[k] = p->mode == DT_TRAIN && p->value[n->in[k]].wants_grad;
         }
         prepare_shapes(p, s);
-        if (n->op->prepare && !s->idle && (n->cut || !p->guest))
+        if (n->op->prepare && !s->idle && (n->cut || !p->remote))
             DT_TRY(n->op->prepare(s, p->model));
         p->scratch_bytes = DT_MAX(p->scratch_bytes, s->scratch_bytes);
     }
@@ -253,7 +267,7 @@ static size_t value_bytes(const dt_value *v, dt_dtype type)
     return (size_t)dt_shape_count(&v->shape) * dt_dtype_bytes(type);
 }
 
-/* A value, or its gradient, as this context has it; a guest has none that is home. */
+/* A value, or its gradient, as this context has it; a remote shard has none that is home. */
 static int layout_block(dt_plan *p, int value, dt_way way, int time)
 {
     const dt_value *v = &p->value[value];
@@ -261,7 +275,7 @@ static int layout_block(dt_plan *p, int value, dt_way way, int time)
     const int64_t c = v->shape.c;
     size_t bytes = value_bytes(v, way == DT_FORWARD ? v->type : p->model->opts.precision);
 
-    if (p->guest && as == DT_HOME)
+    if (p->remote && as == DT_HOME)
         return DT_NO_BLOCK;
     if (as == DT_CUT)
         bytes = bytes / (size_t)c *
@@ -293,7 +307,7 @@ static void plan_value_lives(dt_plan *p)
             value_extend(p, n->in[0], backward_time(p, i));
         if (saves & DT_SAVE_OUT)
             value_extend(p, n->out, backward_time(p, i));
-        if (dt_plan_moves(p, (size_t)i, DT_FORWARD)) { /* under way during the next step */
+        if (dt_plan_moves(p, i, DT_FORWARD)) { /* under way during the next step */
             value_extend(p, n->in[0], i + 1);
             value_extend(p, n->out, i + 1);
         }
@@ -308,8 +322,8 @@ static void plan_grad_lives(dt_plan *p)
         for (int k = 0; k < p->node[i].n_in; k++) {
             const dt_node *n = &p->node[i];
             const int last = p->value[n->out].grad_block;
-            const bool same = n->op == &dt_op_move ? dt_plan_move_stays(p, i, DT_BACKWARD)
-                                                   : k == 1 && n->op == &dt_op_batchnorm;
+            const bool same = n->op->moves ? dt_plan_stays(p, i, DT_BACKWARD)
+                                           : k == 1 && n->op == &dt_op_batchnorm;
             dt_value *x = &p->value[n->in[k]];
             if (!x->wants_grad)
                 continue;
@@ -317,7 +331,7 @@ static void plan_grad_lives(dt_plan *p)
                                 ? last
                                 : layout_block(p, n->in[k], DT_BACKWARD, backward_time(p, i));
             block_extend(p, x->grad_block, backward_time(p, x->producer));
-            if (dt_plan_moves(p, (size_t)i, DT_BACKWARD)) { /* under way during the next step */
+            if (dt_plan_moves(p, i, DT_BACKWARD)) { /* under way during the next step */
                 block_extend(p, last, backward_time(p, i) + 1);
                 block_extend(p, x->grad_block, backward_time(p, i) + 1);
             }
@@ -363,7 +377,7 @@ static void plan_fingerprint(dt_plan *p)
     p->digest = dt_hash_digest(&h);
 }
 
-static dt_status plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode, bool guest)
+dt_status dt_plan_create_for(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode, bool remote)
 {
     dt_plan *p = NULL;
     dt_status st = DT_OK;
@@ -372,12 +386,12 @@ static dt_status plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode 
     p->model = m;
     p->batch = batch;
     p->mode = mode;
-    p->guest = guest;
+    p->remote = remote;
     plan_copy_nodes(p);
     DT_GO(st, plan_fork(p), out);
     DT_GO(st, plan_infer(p), out);
     if (dt_model_is_cut(m)) {
-        DT_GO(st, dt_plan_cut(p), out);
+        DT_GO(st, dt_plan_split->plan(p), out);
         DT_GO(st, plan_infer(p), out);
     }
     DT_GO(st, plan_check_room(p), out);
@@ -395,12 +409,7 @@ out:
 
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode)
 {
-    return plan_create(p, m, batch, mode, false);
-}
-
-dt_status dt_plan_create_guest(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode)
-{
-    return plan_create(p, m, batch, mode, true);
+    return dt_plan_create_for(p, m, batch, mode, false);
 }
 
 void dt_plan_destroy(dt_plan *p)
@@ -462,6 +471,4 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
     snprintf(row->kernels, sizeof row->kernels, "%s", s->kernels);
     for (int k = 0; k < s->node->n_param; k++)
         row->params += p->model->net->param[s->node->param[k]].count;
-    if (dt_model_is_cut(p->model))
-        dt_plan_row_cut(p, (int)i, row);
 }

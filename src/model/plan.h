@@ -5,7 +5,7 @@
 
 /* ---- Model: packed copies shared by all plans ---------------------------------------- */
 
-enum { DT_MAX_PACKS = 1024, DT_STRATEGY_CHARS = 512 };
+enum { DT_MAX_PACKS = 1024 };
 typedef struct dt_pack {
     int param;         /* index in the net */
     dt_slab_kind kind; /* the slab that it is made of */
@@ -28,17 +28,14 @@ struct dt_model {
     dt_cut norm_cut[DT_MAX_NODES];
     dt_piece piece[DT_MAX_PARAMS]; /* of the net's parameters */
     size_t floats[DT_SLAB_KINDS];
-    float *cut_master, *turned; /* borrowed, like the next */
-    char *cut_packed;           /* the copies of the other kinds, one after the other */
+    float *cut_master, *by_input; /* borrowed, like the next */
+    char *cut_packed;             /* the copies of the other kinds, one after the other */
 };
 
 static inline bool dt_model_is_cut(const dt_model *m)
 {
     return m->opts.parts > 1;
 }
-
-/* plan_cut.c - what the strategy cuts, and the pieces of parameters. */
-dt_status dt_model_cut(dt_model *m) DT_MUST_CHECK;
 
 /* ---- Placement: offsets for things with lifetimes ------------------------------------- */
 
@@ -71,7 +68,7 @@ struct dt_plan {
     dt_model *model; /* borrowed */
     int64_t batch;
     dt_mode mode;
-    bool guest;                 /* of a shard that is another rank's */
+    bool remote;                /* of a shard that is another rank's */
     dt_node node[DT_MAX_NODES]; /* execution order, after forks */
     dt_step step[DT_MAX_NODES];
     /* Floats of the gradient slabs final after its backward: home parameters', own pieces' */
@@ -92,10 +89,36 @@ struct dt_plan {
 /* Step `at` becomes n, those from there on move back by one. The caller has looked for room. */
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
 char *dt_pack_at(const dt_model *m, const dt_pack *p); /* where the copy lies */
-/* plan_cut.c - a layout for each value, and moves where they differ. Shapes are known. */
-dt_status dt_plan_cut(dt_plan *p) DT_MUST_CHECK;
-void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row); /* the last members of a row */
-/* A move's value keeps its memory, this way: nothing arrives there. */
-bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way);
+/* Where the value, or its gradient, lies; NULL: the context has none of it. */
+void *dt_exec_memory(const dt_exec *e, int value, dt_way way);
+
+/* ---- Layers that are cut over ranks: what extra/split adds ------------------------------- */
+
+struct dt_plan_split {
+    /* What the strategy cuts, and the pieces of parameters, which are whole. */
+    dt_status (*model)(dt_model *m);
+    /* Of a model that is cut: a layout for each value, and moves where they differ. Shapes are
+     * known. */
+    dt_status (*plan)(dt_plan *p);
+};
+
+/* The layout that a move, step i, brings its value from, or (to) to. */
+static inline dt_layout dt_plan_layout(const dt_plan *p, int i, dt_way way, bool to)
+{
+    return p->layout[to == (way == DT_FORWARD) ? p->node[i].out : p->node[i].in[0]][way];
+}
+/* Whether step i moves a value that way; and whether a move's value keeps its memory: nothing
+ * arrives there. */
+static inline bool dt_plan_moves(const dt_plan *p, int i, dt_way way)
+{
+    return p->node[i].op->moves &&
+           dt_plan_layout(p, i, way, false) != dt_plan_layout(p, i, way, true) &&
+           (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[p->node[i].in[0]].wants_grad));
+}
+static inline bool dt_plan_stays(const dt_plan *p, int i, dt_way way)
+{
+    const dt_layout from = dt_plan_layout(p, i, way, false), to = dt_plan_layout(p, i, way, true);
+    return from == to || (from == DT_HOME && to == DT_WHOLE && !p->remote);
+}
 
 #endif

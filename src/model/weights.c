@@ -9,7 +9,10 @@ dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *
     DT_TRY(dt_calloc(m, 1, sizeof **m, "the model"));
     (*m)->net = net;
     (*m)->opts = *opts;
-    return dt_model_cut(*m);
+    for (size_t i = 0; i < net->params; i++)
+        (*m)->piece[i] = (dt_piece){.offset = net->param[i].offset, .count = net->param[i].count};
+    (*m)->floats[DT_SLAB_HOME] = net->slab_floats;
+    return dt_plan_split ? dt_plan_split->model(*m) : DT_OK;
 }
 
 void dt_model_destroy(dt_model *m)
@@ -32,21 +35,16 @@ size_t dt_model_floats(const dt_model *m, dt_slab_kind kind)
     return m->floats[kind];
 }
 
-dt_cut dt_model_norm_cut(const dt_model *m, size_t norm)
-{
-    return m->norm_cut[norm];
-}
-
 void dt_model_bind(dt_model *m, const dt_weights *weights, void *packed)
 {
     m->weights = *weights;
     m->packed = packed;
 }
 
-void dt_model_bind_cut(dt_model *m, float *master, float *turned, void *packed)
+void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed)
 {
     m->cut_master = master;
-    m->turned = turned;
+    m->by_input = by_input;
     m->cut_packed = packed;
 }
 

@@ -204,9 +204,23 @@ static dt_status check_limit(const char *name, int64_t value)
 /* On fewer ranks all compute a layer together. */
 int dt_options_parts(const dt_options *o, int world)
 {
-    if (!o->strategy[0] || world == 1)
+    if (!o->strategy[0] || world == 1 || !dt_plan_split)
         return 1;
     return o->tensor_parallel ? DT_MIN((int)o->tensor_parallel, world) : world;
+}
+
+dt_status dt_options_check_cuts(const dt_options *o)
+{
+    bool cuts = o->searches || o->tensor_parallel > 1;
+
+    for (const char *word = o->strategy + strspn(o->strategy, " "); *word;) {
+        const size_t length = strcspn(word, " ");
+        cuts = cuts || length < 6 || strncmp(word + length - 6, "=batch", 6) != 0;
+        word += length + strspn(word + length, " ");
+    }
+    if (!cuts || dt_plan_split)
+        return DT_OK;
+    return dt_fail(DT_CONFIG, "this build cannot cut layers over ranks (DTRAIN_EXTRAS)");
 }
 
 /* What stands before or in place of a strategy's words: a parallel mode. */
@@ -253,6 +267,7 @@ dt_status dt_options_check(dt_options *o, int world)
     const int64_t shards = o->shards ? o->shards : world * accum;
 
     DT_TRY(take_mode(o, world));
+    DT_TRY(dt_options_check_cuts(o));
     const int parts = dt_options_parts(o, world);
     if (world % parts != 0)
         return dt_fail(

@@ -329,16 +329,8 @@ const dt_option_gone *dt_option_gone_find(const char *name);
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
-
-/* ---- strategy_file.c: strategies in files, all Local ----------------------------------- */
-
-/* The file that --strategy @FILE names, in YAML, or in MindSpore's JSON: o->strategy becomes its
- * line of words, which is kept in `line`, and what it says of other options is set, but where they
- * are given otherwise: DT_CONFIG, with its line and column. */
-dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
-/* The same of a text that is in memory; path: what messages call it. */
-dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
-                            char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+/* DT_CONFIG: layers are to be cut, and this build cannot. dt_options_check asks it, too. Local. */
+dt_status dt_options_check_cuts(const dt_options *o) DT_MUST_CHECK;
 
 /* ---- In files, the environment and the command line: all Local ------------------------ */
 

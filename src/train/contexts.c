@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 
+const struct dt_run_split *dt_run_split;
+
+dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
+{
+    DT_TRY(dt_options_check_cuts(o));
+    return dt_run_split->load(o, line);
+}
+
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
     int i = 0;
@@ -11,12 +19,13 @@ dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mod
         if (dt_plan_batch(c->plan[i++]) == images)
             return DT_OK;
     DT_TRY(dt_plan_create(&c->plan[i], r->model, images, mode));
-    return dt_grid_cuts(r) ? dt_plan_create_guest(&c->guest[i], r->model, images, mode) : DT_OK;
+    return dt_grid_cuts(r) ? dt_plan_create_for(&c->remote[i], r->model, images, mode, true)
+                           : DT_OK;
 }
 
 static size_t arena_bytes(const dt_contexts *c, int k)
 {
-    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->guest;
+    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->remote;
     size_t largest = 0;
 
     for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++)
@@ -52,7 +61,7 @@ size_t dt_contexts_scratch(const dt_contexts *c)
 
 static dt_status open_place(dt_run *r, dt_contexts *c, int k, char *at)
 {
-    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->guest;
+    dt_plan *const *plan = dt_contexts_home(c, k) ? c->plan : c->remote;
 
     c->moments[k] = (dt_moment *)(at + arena_bytes(c, k));
     for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
@@ -95,7 +104,7 @@ void dt_contexts_close(dt_contexts *c)
     free(c->result);
     for (int i = 0; i < DT_MAX_PLANS; i++) {
         dt_plan_destroy(c->plan[i]);
-        dt_plan_destroy(c->guest[i]);
+        dt_plan_destroy(c->remote[i]);
     }
     *c = (dt_contexts){0};
 }
@@ -124,7 +133,7 @@ dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
                      .exec = c->now,
                      .count = c->width,
                      .sync = train ? dt_lockstep_sync(home->lockstep) : NULL,
-                     .moves = dt_grid_moves(r, c),
+                     .moves = c->moves,
                      .first_home = c->first_home,
                      .homes = c->homes,
                      .cut_sync = train ? dt_lockstep_sync(cut->lockstep) : NULL,

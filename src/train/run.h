@@ -42,17 +42,17 @@ enum { DT_DOMAINS = 2 };
 enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
-    dt_plan
-        *guest[DT_MAX_PLANS]; /* of places whose shard is another rank's; NULL: there are none */
-    int width;                /* places */
-    int first_home, homes;    /* those of the rank's own shards */
-    dt_exec **exec;           /* [width][DT_MAX_PLANS]; those of one place share memory */
-    dt_moment **moments;      /* [width], in r->arena */
+    dt_plan *remote[DT_MAX_PLANS]; /* where layers are cut: of other ranks' shards; else NULL */
+    int width;                     /* places */
+    int first_home, homes;         /* those of the rank's own shards */
+    dt_exec **exec;                /* [width][DT_MAX_PLANS]; those of one place share memory */
+    dt_moment **moments;           /* [width], in r->arena */
     /* Of the wave that runs, [width] each: */
     dt_exec **now;            /* NULL: a shard without images */
     int *which;               /* its plan */
     float **grad[DT_DOMAINS]; /* borrowed from the exchanges; NULL: another rank's shard */
     dt_result *result;
+    const dt_wave_moves *moves; /* of layers that are cut; borrowed */
 } dt_contexts;
 
 /* The ranks among which layers are cut. Rank r is number r % parts of group r / parts; the shards
@@ -60,12 +60,12 @@ typedef struct dt_contexts {
  * is 1 and all else is zero. */
 typedef struct dt_grid {
     int parts, part;   /* ranks of a group; this one's number */
-    bool trial;        /* the group's other ranks are not there, see dt_run_try */
-    int groups, group; /* and group */
-    dt_comm *across;   /* the group's ranks; owned, like all below */
-    dt_comm *along;    /* the ranks that have this number in each group: the same cut */
+    bool trial;        /* the group's other ranks are not there: dt_run_open_as */
+    int index;         /* of its group */
+    dt_comm *group;    /* the group's ranks; owned, like all below */
+    dt_comm *replicas; /* the ranks that have this number in each group: the same cut */
     int first, end;    /* shards of the group */
-    dt_slab turned;    /* DT_SLAB_TURNED */
+    dt_slab by_input;  /* DT_SLAB_BY_INPUT */
     dt_slab whole;     /* rank 0: the state as files have it, after dt_grid_collect */
     dt_moves *moves;
     bool turns;                /* dt_grid_turn is under way */
@@ -94,7 +94,7 @@ struct dt_run {
     dt_node_mem *data_memory;
     dt_loader *loader;
 
-    int classes;       /* dt_run_try: the network has no fewer */
+    int classes;       /* the network has no fewer */
     int height, width; /* of the images that the model was trained on; 0: the source's own */
     dt_net *net;
     dt_model *model;
@@ -125,15 +125,12 @@ struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
-/* The same, to test a model: a folder's images get the size that it was trained on. source: taken
- * over whatever the outcome, in place of --data's; NULL: --data's. */
-dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta,
-                           dt_source *source) DT_MUST_CHECK;
-/* The same for a run whose steps are to be clocked, in a world of one, but as the last of `parts`
- * ranks that cut layers, of a network of as many classes: what others would send does not come, so
- * the numbers are not a run's. */
-dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts,
-                     int classes) DT_MUST_CHECK;
+/* The same of an *r that is zero but for its comm, and in which a caller may have set, to test a
+ * model, height and width of the images that it was trained on, and a source in place of --data's,
+ * which is taken over whatever the outcome. Or, for a trial, whose steps are to be clocked in a
+ * world of one as if it were the last of ranks that cut layers, grid.parts and classes: what others
+ * would send does not come, so the numbers are not a run's. */
+dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
@@ -234,7 +231,7 @@ void dt_lockstep_close(dt_lockstep *t);
 /* For dt_wave; NULL for NULL. Local. */
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
 
-/* Another plan of these contexts, and the guests', in the mode. Local. */
+/* Another plan of these contexts, and the remote shards', in the mode. Local. */
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode) DT_MUST_CHECK;
 /* Bytes of r->arena that the waves take, and of r->scratch, once plans are made. Local. */
 size_t dt_contexts_bytes(const dt_run *r, const dt_contexts *c);
@@ -251,29 +248,30 @@ dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
 /* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
 dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
 
-/* auto.c: measures, decides, and sets strategy and tensor_parallel of r->o. r is open as far as its
- * network. Agreed. Collective. */
-dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK;
+/* ---- Layers that are cut over ranks: what extra/split adds ---- */
 
-/* ---- grid.c: layers that are cut over ranks. All do nothing where none are. ---- */
-
-/* Who cuts with whom, from the options. Agreed. Collective. */
-dt_status dt_grid_open(dt_run *r) DT_MUST_CHECK;
-void dt_grid_close(dt_run *r); /* Collective */
-/* The moves of all contexts, weights and state, once memory is bound. Agreed. Collective. */
-dt_status dt_grid_bind(dt_run *r) DT_MUST_CHECK;
-/* For dt_wave. Local. */
-const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c);
-/* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
-dt_status dt_grid_moments(dt_run *r) DT_MUST_CHECK;
-/* Begin to send what data gradients read of the cut weights, after they were written: it goes on
- * during the next forward. Until turned has packed it, they must not change. Collective. */
-dt_status dt_grid_turn(dt_run *r) DT_MUST_CHECK;
-dt_status dt_grid_turned(dt_run *r) DT_MUST_CHECK;
-/* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */
-dt_status dt_grid_collect(dt_run *r) DT_MUST_CHECK;
-/* Rank 0's whole state to all pieces, which are not yet packed. Collective. */
-dt_status dt_grid_spread(dt_run *r) DT_MUST_CHECK;
+/* All but the first two for runs that cut layers. NULL: this build does not. */
+extern const struct dt_run_split {
+    /* --strategy auto measures, decides, and sets strategy and tensor_parallel of r->o. r is open
+     * as far as its network. Agreed. Collective. */
+    dt_status (*choose)(dt_run *r);
+    dt_status (*load)(dt_options *o, char line[DT_OPTION_CHARS]); /* dt_strategy_load */
+    /* Who cuts with whom, from the options. Agreed. Collective. */
+    dt_status (*open)(dt_run *r);
+    void (*close)(dt_run *r); /* Collective */
+    /* The moves of all contexts, weights and state, once memory is bound. Agreed. Collective. */
+    dt_status (*bind)(dt_run *r);
+    /* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
+    dt_status (*moments)(dt_run *r);
+    /* Begin to send what data gradients read of the cut weights, after they were written: it goes
+     * on during the next forward. Until turned has packed it, they must not change. Collective. */
+    dt_status (*turn)(dt_run *r);
+    dt_status (*turned)(dt_run *r);
+    /* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */
+    dt_status (*collect)(dt_run *r);
+    /* Rank 0's whole state to all pieces, which are not yet packed. Collective. */
+    dt_status (*spread)(dt_run *r);
+} *dt_run_split;
 static inline bool dt_grid_cuts(const dt_run *r)
 {
     return r->grid.parts > 1;
@@ -283,5 +281,14 @@ static inline bool dt_grid_knows(const dt_run *r)
 {
     return !dt_grid_cuts(r) || r->comm->rank == 0;
 }
+/* dt_grid_bind, ...: the same where layers are cut, nothing elsewhere. */
+#define DT_GRID_LIST(X) X(bind) X(moments) X(turn) X(turned) X(collect) X(spread)
+#define X(name)                                                                                    \
+    DT_MUST_CHECK static inline dt_status dt_grid_##name(dt_run *r)                                \
+    {                                                                                              \
+        return dt_grid_cuts(r) ? dt_run_split->name(r) : DT_OK;                                    \
+    }
+DT_GRID_LIST(X)
+#undef X
 
 #endif

@@ -54,7 +54,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs nee
                       slab_row rows[SLABS])
 {
     const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
-    const size_t turned = dt_model_floats(r->model, DT_SLAB_TURNED) * sizeof(float);
+    const size_t by_input = dt_model_floats(r->model, DT_SLAB_BY_INPUT) * sizeof(float);
     const size_t running = 2 * r->net->norm_channels * sizeof(float);
     const size_t train = dt_contexts_bytes(r, &r->contexts), test = dt_contexts_bytes(r, &r->test);
     const size_t scratch = DT_MAX(dt_contexts_scratch(&r->contexts), dt_contexts_scratch(&r->test));
@@ -69,7 +69,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs nee
         {"scratch", &r->scratch, scratch, false},
         {"running statistics", &r->running, running, needs->shares},
         {"checks", &r->check_room, room, false},
-        {"cut weights by input", &r->grid.turned, turned, false},
+        {"cut weights by input", &r->grid.by_input, by_input, false},
         {"the whole state", &r->grid.whole, whole, false},
     };
 

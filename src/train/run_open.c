@@ -150,7 +150,7 @@ static dt_status compile_test(dt_run *r)
     const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
     r->test_chunk = chunk < images ? chunk : images;
-    r->test.width = r->grid.across ? r->grid.across->world : 1; /* a chunk of each */
+    r->test.width = r->grid.group ? r->grid.group->world : 1; /* a chunk of each */
     r->test.first_home = r->grid.trial ? 0 : r->grid.part;
     r->test.homes = 1;
     for (int i = 0; i < 2; i++) {
@@ -202,7 +202,7 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
 
 /* ---- Opening and closing ------------------------------------------------------------------ */
 
-static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
+dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
 {
     dt_comm *c = r->comm;
     dt_status st = DT_OK;
@@ -214,10 +214,13 @@ static dt_status run_open(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, dt_comm_agree(c, open_net(r)), out);
     DT_GO(st, open_data(r), out);
     if (r->o.searches)
-        DT_GO(st, dt_auto_choose(r), out);
+        DT_GO(st, dt_run_split->choose(r), out);
     r->domain[DT_SLAB_HOME].comm = c;
     r->domains = 1;
-    DT_GO(st, dt_grid_open(r), out);
+    if (r->grid.parts == 0) /* else it is a trial's */
+        r->grid.parts = dt_options_parts(&r->o, c->world);
+    if (dt_grid_cuts(r))
+        DT_GO(st, dt_run_split->open(r), out);
     DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
     DT_GO(st, dt_run_take_memory(r, purpose), out);
@@ -235,20 +238,7 @@ out:
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose)
 {
     *r = (dt_run){.comm = c};
-    return run_open(r, o, purpose);
-}
-
-dt_status dt_run_open_test(dt_run *r, dt_comm *c, const dt_options *o, const dt_model_meta *meta,
-                           dt_source *source)
-{
-    *r = (dt_run){.comm = c, .height = meta->height, .width = meta->width, .source = source};
-    return run_open(r, o, DT_FOR_EVALUATION);
-}
-
-dt_status dt_run_try(dt_run *r, dt_comm *c, const dt_options *o, int parts, int classes)
-{
-    *r = (dt_run){.comm = c, .grid.parts = parts, .classes = classes};
-    return run_open(r, o, DT_FOR_TRAINING);
+    return dt_run_open_as(r, o, purpose);
 }
 
 static void close_domain(dt_domain *d)
@@ -273,7 +263,8 @@ void dt_run_close(dt_run *r)
         close_domain(&r->domain[d]);
     dt_contexts_close(&r->contexts);
     dt_contexts_close(&r->test);
-    dt_grid_close(r);
+    if (dt_grid_cuts(r))
+        dt_run_split->close(r);
     dt_model_destroy(r->model);
     dt_loader_destroy(r->loader);
     dt_net_destroy(r->net);

@@ -23,21 +23,9 @@ dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* Evaluate o->model on the test images; print loss and accuracy, and what --tta and --confusion ask
  * for, on rank 0. */
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* What a rank of a run on `world` ranks sends in a step where layers are cut, from the model and a
- * plan of any of their parts. Options are those that dt_options_check has resolved. Local. */
-typedef struct dt_traffic {
-    uint64_t values;  /* bytes: activations, their gradients and moments */
-    uint64_t weights; /* of which other ranks read their input channels */
-    /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
-     * up and back; and if nothing were cut. */
-    double gradients, gradients_uncut;
-    double spared; /* bytes of weights and momentum that the rank has not */
-    size_t cut;    /* weights of layers that are cut */
-} dt_traffic;
-dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
-                         int rank);
-/* The values of step i alone. */
-uint64_t dt_traffic_row(const dt_plan *plan, size_t i, const dt_options *o, int world, int rank);
+/* The file that --strategy @FILE names: o->strategy becomes its line of words, which is kept in
+ * `line`, and what it says of other options is set. DT_CONFIG. Local. */
+dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
 /* OMP_NUM_THREADS, 0: not set, or libgomp has said what is wrong with it. Local. */
 int dt_threads_asked(void);
 /* Threads of a rank where --threads is auto: those, or its share of what its node's ranks may use

@@ -1,6 +1,6 @@
 /* fuzz_strategy.c - strategies in files, and the words that become of them. */
 #include "fuzz.h"
-#include "options/options.h"
+#include "split/split.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

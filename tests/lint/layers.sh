@@ -9,24 +9,24 @@ declare -A may=(
     [base]=""
     [model]="base"
     [data]="base"
-    [search]="base"
     [dist]="base"
     [report]="base"
     [options]="base model data dist"
     [format]="base model data"
     [store]="base model data dist options format report"
-    [train]="base model data dist report options format store search"
+    [train]="base model data dist report options format store"
     [cli]="base model data dist options store train"
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [tools]="" [convert]="" [check]="" [watch]=""
+    [launch]="" [convert]="" [check]="" [watch]="" [split]=""
     [lib]="watch"
+    [tools]="split"
     [bench]="watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run holds, and what a file of tensors is.
-shared=" train/run.h train/observer.h format/tensors.h "
+# Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
+shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}

@@ -10,6 +10,7 @@
 #include "allocations.h"
 #include "check/check.h"
 #include "small_run.h"
+#include "split/split.h"
 #include "train/session.h"
 
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
@@ -160,6 +161,7 @@ int main(int argc, char **argv)
                  a->exchange, a->log_style, a->split_nodes, a->strategy);
         tests[i] = (struct CMUnitTest){name[i], steps_allocate_nothing, NULL, NULL, a};
     }
+    dt_extra_split();
     ranks_open(argc, argv);
     dt_extra_check();
     return ranks_close(cmocka_run_group_tests_name("allocation", tests, NULL, NULL));

@@ -3,6 +3,7 @@
 #include "ranks.h"
 
 #include "small_run.h"
+#include "split/split.h"
 
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ TEST(weights_that_come_late_are_packed)
 
 int main(int argc, char **argv)
 {
+    dt_extra_split();
     ranks_open(argc, argv);
     return ranks_close(tests_run(NULL, NULL));
 }

@@ -1,5 +1,6 @@
 /* options_table.c - the option table: every row by its own rules, values as text, what texts mean,
  * cross checks. */
+#include "model/plan.h"
 #include "options/options.h"
 #include "test.h"
 
@@ -270,9 +271,29 @@ TEST(batches_and_shards_fit)
     }
 }
 
+/* Without extra/split only words that cut nothing are taken. */
+TEST(a_build_may_not_cut)
+{
+    static const char *const strategies[] = {"", "data_parallel", "hybrid all=batch  fc=batch",
+                                             "all=batch fc=out", "fc", "@a.yaml", "auto all=batch"};
+
+    for (int i = 0; i < 2 * (int)DT_COUNT_OF(strategies); i++) {
+        dt_options o;
+        dt_options_init(&o);
+        o.strategy = strategies[i / 2];
+        o.tensor_parallel = 1 + i % 2;
+        if (i / 2 < 3 && i % 2 == 0)
+            assert_ok(dt_options_check(&o, 4));
+        else
+            assert_fails(dt_options_check(&o, 4), DT_CONFIG, "(DTRAIN_EXTRAS)");
+        assert_int_equal(dt_options_parts(&o, 4), 1);
+    }
+}
+
 /* A mode is taken off the words behind it. */
 TEST(modes_and_words)
 {
+    static const struct dt_plan_split some = {NULL, NULL}; /* stands for extra/split */
     static const struct {
         const char *strategy, *words, *refused; /* by four ranks */
         bool searches;
@@ -287,6 +308,7 @@ TEST(modes_and_words)
         {"hybrid_parallel all=out", "all=out", NULL, false},
     };
 
+    dt_plan_split = &some;
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
         dt_options o;
         dt_options_init(&o);
@@ -298,6 +320,7 @@ TEST(modes_and_words)
             assert_string_equal(o.strategy, cases[i].words);
         assert_int_equal(o.searches, cases[i].searches);
     }
+    dt_plan_split = NULL;
 }
 
 /* Every option once, and long values are not cut. */

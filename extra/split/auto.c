@@ -1,6 +1,6 @@
 /* auto.c - --strategy auto: which layers to cut, and over how many ranks, by what was measured. No
  * bit depends on it. Rank 0 decides for all. */
-#include "costs.h"
+#include "split.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* search_search.c - the search finds what trying every strategy finds, keeps what is forced,
- * and where bytes are all that counts, each layer changes sides where a rule of thumb says. */
-#include "test.h"
+/* split_search.c - the search finds what trying every strategy finds, keeps what is forced, and
+ * where bytes are all that counts, each layer changes sides where a rule of thumb says. The graph
+ * of a network has, under any strategy, the moves that a plan has, byte for byte. */
+#include "net.h"
 
 #include <math.h>
 
-#include "search/search.h"
+#include "split/split.h"
 
 typedef struct graph {
     dt_search_node node[DT_SEARCH_NODES];
@@ -167,4 +168,76 @@ TEST(changes_sides_by_the_rule)
                layers[i].out, layers[i].side, last[i], rule);
         assert_true(last[i] > 0.75 * rule && last[i] < 1.25 * rule);
     }
+}
+
+static const struct {
+    const char *net, *strategy;
+} networks[] = {{"vgg11", "all=out"},
+                {"vgg11", "features.{4,15}=out"},
+                {"vgg11", "all=out features.8=batch classifier=batch"},
+                {"vgg11", "features.0=out classifier=out"},
+                {"resnet50", "all=out"},
+                {"resnet50", "layer*.conv2=out"},
+                {"resnet50", "layer{1,3}*=out fc=out"},
+                {"resnet50", "*downsample.0=out layer2.0.conv1=out"},
+                {"resnet50", "all=out layer*.conv3=batch layer4.0.downsample.0=batch"},
+                {"resnet9", "all=out"},
+                {"resnet9", "*conv=out"}};
+
+/* What a rank sends for a shard of the group. */
+static double moved(const dt_plan *p, int parts)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < p->steps; i++)
+        for (int way = 0; way < DT_WAYS; way++) {
+            if (!dt_plan_moves(p, i, (dt_way)way))
+                continue;
+            const dt_move m = dt_plan_move(p, i, (dt_way)way);
+            bytes += (double)(m.rows * m.channels) * (double)m.each * (parts - 1) /
+                     (m.to == DT_WHOLE ? parts : parts * parts);
+        }
+    return bytes;
+}
+
+static void check_network(const char *name, const char *strategy, int parts)
+{
+    const dt_net_spec spec = {name, "torchvision", "cifar", 32, 10, 4};
+    static dt_search_node node[DT_SEARCH_NODES];
+    bool cut[DT_SEARCH_NODES] = {false};
+    double bytes = 0;
+    dt_search_costs c = {.node = node, .parts = parts, .shards = 1, .waves = 1};
+
+    for (int k = 0; k < 2; k++) {
+        const dt_model_opts opts = {
+            .strategy = strategy, .parts = k ? parts : 1, .precision = DT_F32, .threads = 1};
+        test_net t;
+        dt_plan *p = NULL;
+        test_net_create(&t, &spec, &opts);
+        assert_ok(dt_plan_create(&p, t.model, 3, DT_TRAIN));
+        assert_ok(dt_strategy_cuts(t.net, strategy, cut + 1));
+        c.nodes = (int)t.net->ops + 2;
+        if (k == 0)
+            dt_costs_graph(t.net, p, 2, DT_F32, node);
+        else
+            bytes = moved(p, parts);
+        dt_plan_destroy(p);
+        test_net_close(&t);
+    }
+    const double sent = dt_search_time_of(&c, cut).sent;
+    if (fabs(sent - 2 * bytes) > 1e-9 * bytes || bytes == 0)
+        fail_msg("%s, %s over %d ranks: %.0f bytes, the plan has %.0f", name, strategy, parts, sent,
+                 2 * bytes);
+}
+
+TEST(moves_are_those_of_plans)
+{
+    for (size_t i = 0; i < 4 * DT_COUNT_OF(networks); i++)
+        check_network(networks[i / 4].net, networks[i / 4].strategy, 2 + (int)i % 4);
+}
+
+int main(void)
+{
+    dt_extra_split();
+    return tests_run(NULL, NULL);
 }

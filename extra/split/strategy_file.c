@@ -1,7 +1,8 @@
 /* strategy_file.c - strategies in files: which operations are cut, in words or as MindSpore's
  * tuples, one for each input and parameter, which say into how many parts each dimension is cut.
  * A file becomes the one line of words that --strategy is. */
-#include "events.h"
+#include "options/events.h"
+#include "split.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -395,7 +396,7 @@ out:
     return st;
 }
 
-dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
+dt_status dt_strategy_read(dt_options *o, char line[DT_OPTION_CHARS])
 {
     const char *path = o->strategy + 1;
     size_t length = 0;

@@ -1,8 +1,8 @@
 /* grid.c - layers that are cut over ranks: who cuts with whom, and the moves between the ranks of a
- * group. The model says where a value is and where it is to go (dt_exec_move); here that becomes
+ * group. plan_cut.c says where a value is and where it is to go (dt_plan_move); here that becomes
  * rectangles for dt_moves. So do weights, of which data gradients read the own input channels, and
  * the state, which files have whole. */
-#include "run.h"
+#include "split.h"
 
 #include <stdlib.h>
 
@@ -19,34 +19,30 @@ enum { KEY_TURN, KEY_COLLECT, KEY_SPREAD, KEY_MOMENTS };
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-dt_status dt_grid_open(dt_run *r)
+static dt_status grid_open(dt_run *r)
 {
     dt_grid *g = &r->grid;
 
-    if (g->parts == 0) /* else it is dt_run_try's */
-        g->parts = dt_options_parts(&r->o, r->comm->world);
-    if (!dt_grid_cuts(r))
-        return DT_OK;
     g->trial = r->comm->world < g->parts;
     g->part = g->trial ? g->parts - 1 : r->comm->rank % g->parts;
-    g->group = r->comm->rank / g->parts;
-    g->groups = g->trial ? 1 : r->comm->world / g->parts;
-    dt_shards_of((int)r->o.shards, g->groups, g->group, &g->first, &g->end);
+    g->index = r->comm->rank / g->parts;
+    dt_shards_of((int)r->o.shards, g->trial ? 1 : r->comm->world / g->parts, g->index, &g->first,
+                 &g->end);
     r->domains = DT_DOMAINS;
-    DT_TRY(dt_comm_split(&g->across, r->comm, g->group));
-    DT_TRY(dt_comm_split(&g->along, r->comm, g->part));
-    r->domain[DT_SLAB_CUT].comm = g->along;
+    DT_TRY(dt_comm_split(&g->group, r->comm, g->index));
+    DT_TRY(dt_comm_split(&g->replicas, r->comm, g->part));
+    r->domain[DT_SLAB_CUT].comm = g->replicas;
     return DT_OK;
 }
 
-void dt_grid_close(dt_run *r)
+static void grid_close(dt_run *r)
 {
     dt_grid *g = &r->grid;
 
     free(g->wave);
-    dt_comm_close(g->along);
-    dt_comm_close(g->across);
-    dt_slab_destroy(&g->turned);
+    dt_comm_close(g->replicas);
+    dt_comm_close(g->group);
+    dt_slab_destroy(&g->by_input);
     dt_slab_destroy(&g->whole);
 }
 
@@ -67,7 +63,7 @@ static int home_of(const dt_run *r, const dt_contexts *c, int k)
     if (c == &r->test)
         return k;
     for (;; rank++) {
-        dt_shards_of((int)r->o.shards, r->comm->world, g->group * g->parts + rank, &first, &end);
+        dt_shards_of((int)r->o.shards, r->comm->world, g->index * g->parts + rank, &first, &end);
         if (g->first + k < end)
             return rank;
     }
@@ -103,6 +99,18 @@ static dt_status add_part(dt_grid *g, int key, const dt_move *m, int home, int f
     return dt_moves_add(g->moves, &r);
 }
 
+/* Of step i, in a context of the plan. */
+static dt_move move_of(const dt_exec *e, const dt_plan *p, int i, dt_way way)
+{
+    const int in = p->node[i].in[0], out = p->node[i].out;
+    dt_move m = dt_plan_move(p, i, way);
+
+    m.source = dt_exec_memory(e, way == DT_FORWARD ? in : out, way);
+    if (!dt_plan_stays(p, i, way))
+        m.target = dt_exec_memory(e, way == DT_FORWARD ? out : in, way);
+    return m;
+}
+
 static dt_status add_move(dt_grid *g, int key, const dt_move *m, int home)
 {
     for (int to = 0; to < g->parts; to++)
@@ -120,41 +128,25 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
         for (int k = 0; k < c->width; k++)
             for (int step = 0; step < w->steps; step++)
                 for (int way = 0; way < DT_WAYS; way++) {
-                    if (!dt_plan_moves(c->plan[i], (size_t)step, (dt_way)way))
+                    const dt_plan *own = dt_contexts_home(c, k) ? c->plan[i] : c->remote[i];
+                    if (!dt_plan_moves(c->plan[i], step, (dt_way)way))
                         continue;
                     const dt_move m =
-                        dt_exec_move(c->exec[k * DT_MAX_PLANS + i], (size_t)step, (dt_way)way);
+                        move_of(c->exec[k * DT_MAX_PLANS + i], own, step, (dt_way)way);
                     DT_TRY(add_move(&r->grid, wave_key(w, i, k, step, (dt_way)way), &m,
                                     home_of(r, c, k)));
                 }
     return DT_OK;
 }
 
-static dt_status wave_start(void *context, int step, dt_way way, int k)
+static dt_status wave_move(void *context, bool waits, int step, dt_way way, int k)
 {
     const dt_grid_wave *w = context;
-    return dt_moves_start(w->run->grid.moves, wave_key(w, w->contexts->which[k], k, step, way));
-}
+    const int key = wave_key(w, w->contexts->which[k], k, step, way);
 
-static dt_status wave_wait(void *context, int step, dt_way way, int k)
-{
-    const dt_grid_wave *w = context;
-    return dt_moves_wait(w->run->grid.moves, wave_key(w, w->contexts->which[k], k, step, way));
-}
-
-static dt_status move_nothing(void *context, int step, dt_way way, int k)
-{
-    (void)context, (void)step, (void)way, (void)k;
-    return DT_OK;
-}
-
-const dt_wave_moves *dt_grid_moves(const dt_run *r, const dt_contexts *c)
-{
-    static const dt_wave_moves none = {NULL, move_nothing, move_nothing};
-
-    if (r->grid.trial)
-        return &none;
-    return dt_grid_cuts(r) ? &r->grid.wave[c == &r->test].moves : NULL;
+    if (!w->run->grid.moves) /* a trial's */
+        return DT_OK;
+    return (waits ? dt_moves_wait : dt_moves_start)(w->run->grid.moves, key);
 }
 
 /* ---- Moments ------------------------------------------------------------------------------- */
@@ -166,7 +158,7 @@ static dt_status add_moments(dt_run *r)
     for (int k = 0; k < c->width; k++)
         for (size_t i = 0; i < r->net->norms; i++) {
             const dt_norm *n = &r->net->norm[i];
-            const dt_cut own = dt_model_norm_cut(r->model, i);
+            const dt_cut own = r->model->norm_cut[i];
             if (own.whole == 0)
                 continue;
             const dt_move m = {.from = DT_CUT,
@@ -181,7 +173,7 @@ static dt_status add_moments(dt_run *r)
     return DT_OK;
 }
 
-dt_status dt_grid_moments(dt_run *r)
+static dt_status grid_moments(dt_run *r)
 {
     const dt_contexts *c = &r->contexts;
 
@@ -207,7 +199,7 @@ static dt_status add_turn(dt_run *r, const dt_param *p, const dt_piece *x, int f
     const size_t row = (size_t)out.count * sizeof(float), rows = (size_t)in.count;
     const float *master =
         (float *)r->domain[DT_SLAB_CUT].master.mem + x->offset + in.first * out.count;
-    float *turned = (float *)g->turned.mem + x->turned + out.first;
+    float *by_input = (float *)g->by_input.mem + x->by_input + out.first;
 
     for (size_t tap = 0; tap < p->count / (all_in * all_out); tap++) {
         const dt_rect rect = {.key = KEY_TURN,
@@ -215,7 +207,7 @@ static dt_status add_turn(dt_run *r, const dt_param *p, const dt_piece *x, int f
                               .to = to,
                               .source = from == g->part ? master + tap * all_in * (size_t)out.count
                                                         : NULL,
-                              .target = to == g->part ? turned + tap * rows * all_out : NULL,
+                              .target = to == g->part ? by_input + tap * rows * all_out : NULL,
                               .rows = rows,
                               .bytes = row,
                               .from_stride = row,
@@ -231,25 +223,12 @@ static dt_status add_piece(dt_grid *g, const dt_param *p, const dt_piece *x, int
                            float *whole)
 {
     const dt_cut out = dt_cut_of(p->dim[0], rank, g->parts);
-    const size_t row = (size_t)out.count * sizeof(float);
+    const size_t row = (size_t)out.count * sizeof(float), all = (size_t)out.whole * sizeof(float);
+    const size_t rows = p->count / (size_t)out.whole;
     float *const piece = rank == g->part ? cut + x->offset : NULL;
     float *const place = whole ? whole + p->offset + out.first : NULL;
-    const dt_rect collect = {.key = KEY_COLLECT,
-                             .from = rank,
-                             .source = piece,
-                             .target = place,
-                             .rows = p->count / (size_t)out.whole,
-                             .bytes = row,
-                             .from_stride = row,
-                             .to_stride = (size_t)out.whole * sizeof(float)};
-    const dt_rect spread = {.key = KEY_SPREAD,
-                            .to = rank,
-                            .source = place,
-                            .target = piece,
-                            .rows = collect.rows,
-                            .bytes = row,
-                            .from_stride = collect.to_stride,
-                            .to_stride = row};
+    const dt_rect collect = {KEY_COLLECT, rank, 0, piece, place, rows, row, row, all, 0, 0};
+    const dt_rect spread = {KEY_SPREAD, 0, rank, place, piece, rows, row, all, row, 0, 0};
 
     DT_TRY(dt_moves_add(g->moves, &collect));
     return dt_moves_add(g->moves, &spread);
@@ -284,7 +263,7 @@ static dt_status add_weights(dt_run *r)
         const dt_param *p = &r->net->param[i];
         const dt_piece x = dt_model_piece(r->model, i);
         for (int rank = 0; rank < g->parts && x.cut; rank++) {
-            for (size_t k = 0; k < STATE_SLABS && g->group == 0; k++)
+            for (size_t k = 0; k < STATE_SLABS && g->index == 0; k++)
                 if (of[k].cut)
                     DT_TRY(add_piece(g, p, &x, rank, of[k].cut, of[k].whole));
             for (int to = 0; to < g->parts && p->kind == DT_WEIGHT; to++)
@@ -297,32 +276,33 @@ static dt_status add_weights(dt_run *r)
 static dt_status grid_add(dt_run *r)
 {
     dt_grid *g = &r->grid;
-    const dt_contexts *const contexts[] = {&r->contexts, &r->test};
+    dt_contexts *const contexts[] = {&r->contexts, &r->test};
     int keys = KEY_MOMENTS + r->contexts.width;
 
     DT_TRY(dt_calloc(&g->wave, DT_COUNT_OF(contexts), sizeof *g->wave, "layers that are cut"));
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++) {
         dt_grid_wave *w = &g->wave[i];
-        *w = (dt_grid_wave){.moves = {w, wave_start, wave_wait},
+        *w = (dt_grid_wave){.moves = {w, wave_move},
                             .run = r,
                             .contexts = contexts[i],
                             .first = keys,
                             .steps = (int)dt_plan_row_count(contexts[i]->plan[0])};
         keys += DT_MAX_PLANS * contexts[i]->width * w->steps * DT_WAYS;
+        contexts[i]->moves = &w->moves;
     }
-    DT_TRY(dt_moves_create(&g->moves, g->across, keys));
+    if (g->trial)
+        return DT_OK;
+    DT_TRY(dt_moves_create(&g->moves, g->group, keys));
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++)
         DT_TRY(add_wave(r, &g->wave[i]));
     DT_TRY(add_moments(r));
     return add_weights(r);
 }
 
-dt_status dt_grid_bind(dt_run *r)
+static dt_status grid_bind(dt_run *r)
 {
-    if (!dt_grid_cuts(r) || r->grid.trial)
-        return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, grid_add(r)));
-    return dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
+    return r->grid.trial ? DT_OK : dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
 }
 
 static dt_status grid_run(dt_run *r, int key)
@@ -331,22 +311,22 @@ static dt_status grid_run(dt_run *r, int key)
     return dt_moves_wait(r->grid.moves, key);
 }
 
-dt_status dt_grid_turn(dt_run *r)
-{
-    DT_TRY(dt_grid_turned(r));
-    r->grid.turns = dt_grid_cuts(r);
-    return r->grid.moves ? dt_moves_start(r->grid.moves, KEY_TURN) : DT_OK;
-}
-
-dt_status dt_grid_turned(dt_run *r)
+static dt_status grid_turned(dt_run *r)
 {
     if (!r->grid.turns)
         return DT_OK;
     r->grid.turns = false;
     if (r->grid.moves)
         DT_TRY(dt_moves_wait(r->grid.moves, KEY_TURN));
-    dt_model_pack_turned(r->model);
+    dt_model_pack_by_input(r->model);
     return DT_OK;
+}
+
+static dt_status grid_turn(dt_run *r)
+{
+    DT_TRY(grid_turned(r));
+    r->grid.turns = true;
+    return r->grid.moves ? dt_moves_start(r->grid.moves, KEY_TURN) : DT_OK;
 }
 
 /* Home parameters between their slabs and the whole ones, on rank 0. */
@@ -366,29 +346,36 @@ static void copy_home(const dt_run *r, bool collect)
     }
 }
 
-dt_status dt_grid_collect(dt_run *r)
+static dt_status grid_collect(dt_run *r)
 {
-    if (!dt_grid_cuts(r))
-        return DT_OK;
     if (r->comm->rank == 0)
         copy_home(r, true);
-    return r->grid.group == 0 ? grid_run(r, KEY_COLLECT) : DT_OK;
+    return r->grid.index == 0 ? grid_run(r, KEY_COLLECT) : DT_OK;
 }
 
-dt_status dt_grid_spread(dt_run *r)
+static dt_status grid_spread(dt_run *r)
 {
-    const dt_domain *d = &r->domain[DT_SLAB_CUT];
-    const dt_slab *const cut[] = {&d->master, &d->momentum, &d->average};
+    const size_t bytes = dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float);
+    state_slab of[STATE_SLABS];
 
-    if (!dt_grid_cuts(r))
-        return DT_OK;
-    DT_TRY(dt_grid_turned(r)); /* it reads what is written here */
+    DT_TRY(grid_turned(r)); /* it reads what is written here */
     if (r->comm->rank == 0)
         copy_home(r, false);
-    if (r->grid.group == 0)
+    if (r->grid.index == 0)
         DT_TRY(grid_run(r, KEY_SPREAD));
-    for (size_t i = 0; i < DT_COUNT_OF(cut); i++)
-        if (cut[i]->mem)
-            DT_TRY(dt_comm_bcast(d->comm, cut[i]->mem, cut[i]->bytes, 0));
+    state_slabs(r, of);
+    for (size_t k = 0; k < STATE_SLABS; k++)
+        if (of[k].cut)
+            DT_TRY(dt_comm_bcast(r->grid.replicas, of[k].cut, bytes, 0));
     return DT_OK;
 }
+
+const struct dt_run_split dt_grid_split = {
+    .choose = dt_auto_choose,
+    .load = dt_strategy_read,
+    .open = grid_open,
+    .close = grid_close,
+#define X(name) .name = grid_##name,
+    DT_GRID_LIST(X)
+#undef X
+};

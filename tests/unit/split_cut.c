@@ -1,6 +1,7 @@
-/* model_cut.c - layers that are cut: whose channels are whose, what strategies say, what each part
+/* split_cut.c - layers that are cut: whose channels are whose, what strategies say, what each part
  * has of the parameters, and that every step of a plan finds its values in the layout it needs. */
 #include "net.h"
+#include "split/split.h"
 
 static const char *const nets[] = {"vgg11", "resnet50", "resnet9", "mlp"};
 static const char *const strategies[] = {"all=out", "classifier=out fc=out linear=out output=out",
@@ -18,12 +19,7 @@ static dt_status try_create(dt_model **m, const dt_net *net, const char *strateg
 
 static dt_net *net_of(const char *name)
 {
-    const dt_net_spec spec = {.net = name,
-                              .variant = "torchvision",
-                              .stem = "cifar",
-                              .image_size = 32,
-                              .classes = 10,
-                              .width_divisor = 4};
+    const dt_net_spec spec = {name, "torchvision", "cifar", 32, 10, 4};
     dt_net *net = NULL;
 
     assert_ok(dt_net_create(&net, &spec));
@@ -135,7 +131,7 @@ static void check_plan(const dt_plan *p)
         const dt_layout own = n->cut ? DT_CUT : DT_HOME;
         const bool sums = n->op->weights != NULL;
 
-        if (n->op == &dt_op_move) {
+        if (n->op->moves) {
             assert_true(p->node[i].second == 0);
             continue;
         }
@@ -143,7 +139,7 @@ static void check_plan(const dt_plan *p)
             check_value(p, n->in[k], sums && n->cut ? DT_WHOLE : own, own);
         check_value(p, n->out, own, sums && n->cut ? DT_WHOLE : own);
         assert_true(n->op != &dt_op_softmax_xent || !n->cut);
-        if (p->guest && !n->cut) /* takes no memory */
+        if (p->remote && !n->cut) /* takes no memory */
             assert_int_equal(p->value[n->out].block, DT_NO_BLOCK);
     }
     assert_int_equal(p->layout[p->logits][DT_FORWARD], DT_HOME);
@@ -164,7 +160,7 @@ TEST(steps_find_their_layouts)
                 break; /* another network's names */
             }
             assert_ok(dt_plan_create(&p[0], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL));
-            assert_ok(dt_plan_create_guest(&p[1], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL));
+            assert_ok(dt_plan_create_for(&p[1], m[made], 3, p[0]->mode, true));
             check_plan(p[0]);
             check_plan(p[1]);
             assert_int_equal(p[0]->steps, p[1]->steps);
@@ -179,4 +175,10 @@ TEST(steps_find_their_layouts)
             dt_model_destroy(m[--made]);
         dt_net_destroy(net);
     }
+}
+
+int main(void)
+{
+    dt_extra_split();
+    return tests_run(NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* search.c - the time of a step under a strategy, and the strategy of least time. */
-#include "search.h"
+#include "split.h"
 
 enum { NEIGHBOURS = 6 }; /* layers of which any change sides together */
 

@@ -1,37 +1,24 @@
 /* plan_cut.c - layers that are cut over ranks: what a rank has of their parameters, and the layout
- * of each value of a plan. Which layers are cut, strategy.c knows.
+ * of each value of a plan; what src/model asks (dt_plan_split). Which layers are cut, strategy.c
+ * knows.
  *
  * A convolution or linear layer is cut along what it writes: y, dw and dbias by output channels
  * from the whole x and dy, dx by input channels from the whole dy. So its input is whole and the
  * input's gradient cut, its output cut and the output's gradient whole; a move before and one
  * behind it join these to their neighbours. All other operations but the loss compute each channel
  * alone: they follow their input, home or cut, without a move. No sum is cut anywhere. */
-#include "plan.h"
+#include "split.h"
 
 #include <stdio.h>
 
-dt_cut dt_cut_of(int64_t channels, int part, int parts)
-{
-    /* An engine's bits depend on the place of a channel in its block. */
-    enum { BLOCK = 32 };
-    const int64_t unit = channels < (int64_t)BLOCK * parts && !dt_engine_text() ? 1 : BLOCK;
-    const int64_t blocks = (channels + unit - 1) / unit;
-    const int64_t first = blocks * part / parts * unit;
-    const int64_t end = DT_MIN(blocks * (part + 1) / parts * unit, channels);
-
-    return (dt_cut){first, end - first, channels};
-}
-
 /* ---- Pieces of parameters ------------------------------------------------------------------ */
 
-static void cut_piece(dt_model *m, int param, bool cut)
+static void cut_piece(dt_model *m, int param)
 {
     const dt_param *p = &m->net->param[param];
     dt_piece *x = &m->piece[param];
 
-    *x = (dt_piece){.cut = cut, .count = p->count};
-    if (!cut)
-        return;
+    x->cut = true;
     x->out = dt_cut_of(p->dim[0], m->opts.part, m->opts.parts);
     x->count = p->count / (size_t)p->dim[0] * (size_t)x->out.count;
     if (p->kind == DT_WEIGHT)
@@ -49,8 +36,8 @@ static void cut_offsets(dt_model *m)
         *floats += dt_align(x->count, 16);
         if (x->in.whole == 0)
             continue;
-        x->turned = m->floats[DT_SLAB_TURNED];
-        m->floats[DT_SLAB_TURNED] +=
+        x->by_input = m->floats[DT_SLAB_BY_INPUT];
+        m->floats[DT_SLAB_BY_INPUT] +=
             dt_align(p->count / (size_t)p->dim[1] * (size_t)x->in.count, 16);
     }
 }
@@ -85,29 +72,53 @@ static dt_status check_shared(const dt_model *m, int node, int param)
     return DT_OK;
 }
 
-dt_status dt_model_cut(dt_model *m)
+static dt_status cut_model(dt_model *m)
 {
     const dt_net *net = m->net;
 
     /* A wrong one is told on one rank, too. */
     DT_TRY(dt_strategy_cuts(net, m->opts.strategy, m->cut));
     if (!dt_model_is_cut(m))
-        memset(m->cut, 0, sizeof m->cut);
+        return memset(m->cut, 0, sizeof m->cut), DT_OK;
+    m->floats[DT_SLAB_HOME] = 0;
     for (int i = 0; i < net->own->nodes; i++) {
         const dt_node *n = &net->own->node[i];
         for (int k = 0; k < n->n_param; k++) {
             DT_TRY(check_shared(m, i, n->param[k]));
-            cut_piece(m, n->param[k], m->cut[i]);
+            if (m->cut[i])
+                cut_piece(m, n->param[k]);
         }
         if (n->norm >= 0 && m->cut[i])
             m->norm_cut[n->norm] =
                 dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
     }
     cut_offsets(m);
-    for (int kind = 0; dt_model_is_cut(m) && kind < DT_SLAB_KINDS; kind++)
+    for (int kind = 0; kind < DT_SLAB_KINDS; kind++)
         m->floats[kind] = DT_MAX(m->floats[kind], 16); /* none is empty: callers need not ask */
     return DT_OK;
 }
+
+/* ---- Moves ------------------------------------------------------------------------------ */
+
+static dt_status move_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
+{
+    *out = n->attr.flat ? (dt_shape){in->n, 1, 1, in->h * in->w * in->c} : *in;
+    return DT_OK;
+}
+
+static void move_nothing(const dt_call *c)
+{
+    (void)c;
+}
+
+/* From one layout to another. The copies are the caller's (dt_wave_moves); a pass does nothing. */
+static const dt_op op_move = {
+    .name = "move",
+    .moves = true,
+    .infer = move_infer,
+    .forward = move_nothing,
+    .backward = move_nothing,
+};
 
 /* ---- A plan's layouts ------------------------------------------------------------------------ */
 
@@ -120,7 +131,7 @@ static void set_layout(dt_plan *p, int value, dt_layout forward, dt_layout backw
 /* A move of `value` as step `at`, for its reader `name`; returns what it makes. */
 static int insert_move(dt_plan *p, int at, int value, const char *name, bool flat)
 {
-    dt_node n = {.op = &dt_op_move,
+    dt_node n = {.op = &op_move,
                  .attr.flat = flat,
                  .in = {value, -1},
                  .n_in = 1,
@@ -136,7 +147,7 @@ static int insert_move(dt_plan *p, int at, int value, const char *name, bool fla
 static int move_behind(const dt_plan *p, int value, int before)
 {
     for (int i = 0; i < before; i++)
-        if (p->node[i].out == value && p->node[i].op == &dt_op_move)
+        if (p->node[i].out == value && p->node[i].op->moves)
             return p->layout[p->node[i].in[0]][DT_BACKWARD] == DT_WHOLE ? i : -1;
     return -1;
 }
@@ -195,7 +206,7 @@ static void lay_follower(dt_plan *p, int *at)
         set_layout(p, p->node[*at].second, own, own);
 }
 
-dt_status dt_plan_cut(dt_plan *p)
+static dt_status cut_plan(dt_plan *p)
 {
     enum { MOST = 5 }; /* steps that one becomes */
 
@@ -210,37 +221,12 @@ dt_status dt_plan_cut(dt_plan *p)
     return DT_OK;
 }
 
-static dt_layout move_from(const dt_plan *p, int i, dt_way way)
-{
-    return p->layout[way == DT_FORWARD ? p->node[i].in[0] : p->node[i].out][way];
-}
-
-static dt_layout move_to(const dt_plan *p, int i, dt_way way)
-{
-    return p->layout[way == DT_FORWARD ? p->node[i].out : p->node[i].in[0]][way];
-}
-
-bool dt_plan_move_stays(const dt_plan *p, int i, dt_way way)
-{
-    const dt_layout from = move_from(p, i, way), to = move_to(p, i, way);
-
-    return from == to || (from == DT_HOME && to == DT_WHOLE && !p->guest);
-}
-
-bool dt_plan_moves(const dt_plan *p, size_t i, dt_way way)
-{
-    const dt_node *n = &p->node[i];
-
-    return n->op == &dt_op_move && move_from(p, (int)i, way) != move_to(p, (int)i, way) &&
-           (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad));
-}
-
-dt_move dt_plan_move(const dt_plan *p, size_t i, dt_way way)
+dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
 {
     const dt_value *out = &p->value[p->node[i].out];
 
-    return (dt_move){.from = move_from(p, (int)i, way),
-                     .to = move_to(p, (int)i, way),
+    return (dt_move){.from = dt_plan_layout(p, i, way, false),
+                     .to = dt_plan_layout(p, i, way, true),
                      .rows = out->shape.n * out->shape.h * out->shape.w,
                      .channels = out->shape.c,
                      .each =
@@ -249,21 +235,26 @@ dt_move dt_plan_move(const dt_plan *p, size_t i, dt_way way)
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-void dt_plan_row_cut(const dt_plan *p, int i, dt_plan_row *row)
+dt_split_row dt_split_row_get(const dt_plan *p, int i)
 {
     static const char *const names[] = {[DT_HOME] = "home", [DT_CUT] = "cut", [DT_WHOLE] = "whole"};
     const dt_node *n = &p->node[i];
     const int64_t numbers =
         dt_shape_count(&p->value[n->in[0]].shape) + dt_shape_count(&p->value[n->out].shape);
+    dt_split_row row = {.pays_below = 0};
 
-    snprintf(row->layout[0], sizeof row->layout[0], "%s", n->cut ? "cut" : "home");
+    if (!dt_model_is_cut(p->model))
+        return row;
+    snprintf(row.layout[0], sizeof row.layout[0], "%s", n->cut ? "cut" : "home");
     if (n->op->weights)
-        row->pays_below = 4.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
-                          (double)numbers;
-    for (int way = 0; way < DT_WAYS && n->op == &dt_op_move; way++)
-        if (dt_plan_moves(p, (size_t)i, (dt_way)way))
-            snprintf(row->layout[way], sizeof row->layout[way], "%s -> %s",
-                     names[move_from(p, i, (dt_way)way)], names[move_to(p, i, (dt_way)way)]);
-        else
-            snprintf(row->layout[way], sizeof row->layout[way], "-");
+        row.pays_below = 4.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
+                         (double)numbers;
+    for (int way = 0; way < DT_WAYS && n->op->moves; way++) {
+        const dt_move m = dt_plan_move(p, i, (dt_way)way);
+        snprintf(row.layout[way], sizeof row.layout[way],
+                 dt_plan_moves(p, i, (dt_way)way) ? "%s -> %s" : "-", names[m.from], names[m.to]);
+    }
+    return row;
 }
+
+const struct dt_plan_split dt_plan_cuts = {cut_model, cut_plan};

@@ -1,19 +1,19 @@
 /* strategy.c - which operations several ranks compute together: words PATTERN=out and
  * PATTERN=batch, which is not cut. Convolutions and linear layers are named, the others follow
  * them. */
-#include "plan.h"
+#include "split.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
 
-enum { MOST_PATTERNS = 256 };
+enum { MOST_PATTERNS = 256, WORD_CHARS = 512 };
 
 /* Whether the pattern fits, of which the first {a,b} is tried with each word in its place; *left
  * counts down to 0: there would be more to try. */
 static bool pattern_fits(const char *pattern, const char *name, int *left)
 {
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
-    char one[DT_STRATEGY_CHARS];
+    char one[WORD_CHARS];
 
     if (!close)
         return strcmp(pattern, "all") == 0 || fnmatch(pattern, name, 0) == 0;
@@ -71,7 +71,7 @@ dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits)
 
 static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
 {
-    char pattern[DT_STRATEGY_CHARS];
+    char pattern[WORD_CHARS];
     bool fits[DT_MAX_NODES];
     const char *is = strrchr(word, '=');
     const bool out = is && strcmp(is, "=out") == 0;
@@ -108,7 +108,7 @@ dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut)
 
     memset(cut, 0, net->ops * sizeof *cut);
     for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
-        char word[DT_STRATEGY_CHARS];
+        char word[WORD_CHARS];
         const size_t length = strcspn(text, " ");
         if (length >= sizeof word)
             return dt_fail(DT_CONFIG, "strategy: a word of %zu characters, at most %zu", length,

@@ -1,6 +1,6 @@
 /* traffic.c - what a rank sends in a step where layers are cut over ranks: counted as grid.c has
  * the moves, without a run. */
-#include "train.h"
+#include "split.h"
 
 /* The shards that ranks [from, from + ranks) have, and their images. */
 typedef struct share {
@@ -15,10 +15,8 @@ static share share_of(const dt_options *o, int world, int from, int ranks)
     dt_shards_of((int)o->shards, world, from, &first, &other);
     dt_shards_of((int)o->shards, world, from + ranks - 1, &other, &end);
     dt_shard_size(o->global_batch, (int)o->shards, first, &begin);
-    const int64_t last =
-        end > first ? dt_shard_size(o->global_batch, (int)o->shards, end - 1, &after) : 0;
-    return (share){DT_MIN(end, o->global_batch) - DT_MIN(first, o->global_batch),
-                   end > first ? after + last - begin : 0};
+    dt_shard_size(o->global_batch, (int)o->shards, end, &after);
+    return (share){DT_MIN(end, o->global_batch) - DT_MIN(first, o->global_batch), after - begin};
 }
 
 static uint64_t sent_by_move(const dt_move *m, int64_t batch, share group, share own, int part,
@@ -37,7 +35,7 @@ static uint64_t sent_by_move(const dt_move *m, int64_t batch, share group, share
     return (uint64_t)(numbers * (m->rows / batch)) * m->each;
 }
 
-uint64_t dt_traffic_row(const dt_plan *plan, size_t i, const dt_options *o, int world, int rank)
+uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int world, int rank)
 {
     const int parts = dt_options_parts(o, world), part = rank % parts;
     const share group = share_of(o, world, rank - part, parts), own = share_of(o, world, rank, 1);
@@ -60,10 +58,10 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
     double home = 0, mine = 0, all = 0;
     dt_traffic t = {0};
 
-    for (size_t i = 0; i < dt_plan_row_count(plan); i++)
+    for (int i = 0; i < plan->steps; i++)
         t.values += dt_traffic_row(plan, i, o, world, rank);
     for (size_t i = 0; i < net->norms; i++)
-        if (dt_model_norm_cut(model, i).whole > 0)
+        if (model->norm_cut[i].whole > 0)
             t.values += (uint64_t)((group.shards - own.shards) *
                                    dt_cut_of((int64_t)net->norm[i].channels, part, parts).count) *
                         sizeof(dt_moment);

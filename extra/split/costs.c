@@ -1,6 +1,6 @@
 /* costs.c - what a step costs with layers whole or cut: each operation's passes and the update, by
  * a rank that trains on one shard as if the others of its group were there; gradients; moves. */
-#include "costs.h"
+#include "split.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,12 +134,12 @@ static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_node *
     const int at_once = DT_MAX(1, dt_comm_node_cpus(r->comm) / r->threads);
     const double turns = DT_MAX(1, (double)r->comm->machine_ranks / at_once);
     char data[32];
-    dt_run t;
+    dt_run t = {.comm = self, .grid.parts = c->parts, .classes = r->net->spec.classes};
 
     if (r->comm->machine_rank >= at_once)
         return DT_OK;
     const dt_options o = trial_options(r, 1, images, c->parts > 1 ? "all=out" : "", data);
-    DT_TRY(dt_run_try(&t, self, &o, c->parts, r->net->spec.classes));
+    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
     if (c->parts == 1)
         dt_costs_graph(r->net, t.contexts.plan[0], scale, r->precision, node);
     const int width = c->parts > 1 ? c->shards : c->homes / c->waves; /* contexts at a time */
@@ -157,17 +157,12 @@ enum { ROW_BYTES = 256 }; /* as of 64 channels */
 static dt_status add_gather(dt_moves *m, int key, int world, char *source, char *target,
                             size_t rows)
 {
+    const size_t stride = (size_t)world * ROW_BYTES;
+
     for (int from = 0; from < world; from++)
         for (int to = 0; to < world; to++)
-            DT_TRY(dt_moves_add(m, &(dt_rect){.key = key,
-                                              .from = from,
-                                              .to = to,
-                                              .source = source,
-                                              .target = target + from * ROW_BYTES,
-                                              .rows = rows,
-                                              .bytes = ROW_BYTES,
-                                              .from_stride = ROW_BYTES,
-                                              .to_stride = (size_t)world * ROW_BYTES}));
+            DT_TRY(dt_moves_add(m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
+                                              rows, ROW_BYTES, ROW_BYTES, stride, 0, 0}));
     return DT_OK;
 }
 
@@ -217,11 +212,11 @@ static dt_status try_gradients(dt_run *r, int64_t images, double *waited)
     char data[32];
     const dt_options o = trial_options(r, (int)r->o.shards, images * r->o.shards, "", data);
     dt_step_result result;
-    dt_run t;
+    dt_run t = {.comm = r->comm, .grid.parts = 1, .classes = r->net->spec.classes};
     dt_status st = DT_OK;
 
     *waited = HUGE_VAL;
-    DT_TRY(dt_run_try(&t, r->comm, &o, 1, r->net->spec.classes));
+    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
     for (int try = 0; st == DT_OK && try <= TRIES; try++) {
         dt_record_restart();
         st = dt_run_step(&t, 0, try, false, &result);

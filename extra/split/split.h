@@ -1,0 +1,131 @@
+/* split.h - layers that several ranks compute together (tensor parallel), and which layers these
+ * are to be; the public header of extra/split. The model has its part in dt_plan_split, the run in
+ * dt_run_split. All is Local. */
+#ifndef DT_SPLIT_H
+#define DT_SPLIT_H
+#include "model/plan.h"
+#include "train/run.h"
+
+void dt_extra_split(void);
+extern const struct dt_plan_split dt_plan_cuts;   /* plan_cut.c */
+extern const struct dt_run_split dt_grid_split;    /* grid.c */
+dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK; /* dt_run_split.choose */
+
+/* ---- Which layers: strategies ---------------------------------------------------------- */
+
+/* Which of the net's operations (dt_net_op_get) a strategy cuts, those that follow a cut one, too.
+ *   strategy  as in dt_model_opts
+ *   cut       [net->ops]
+ *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
+dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut) DT_MUST_CHECK;
+/* Which convolutions and linear layers a pattern names: fits[net->ops]. DT_CONFIG: none. */
+dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits) DT_MUST_CHECK;
+/* The file that --strategy @FILE names, in YAML, or in MindSpore's JSON: o->strategy becomes its
+ * line of words, which is kept in `line`, and what it says of other options is set, but where they
+ * are given otherwise: DT_CONFIG, with its line and column. */
+dt_status dt_strategy_read(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+/* The same of a text that is in memory; path: what messages call it. */
+dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
+                            char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+
+/* ---- Whose channels, and where they go ----------------------------------------------------- */
+
+typedef struct dt_move {
+    dt_layout from, to;
+    int64_t rows, channels; /* of the whole value */
+    size_t each;            /* bytes of a number */
+    const void *source;     /* this context's, in the layout `from`; NULL: has none of it */
+    void *target;           /* in the layout `to`; NULL: needs none, or has it where it lies */
+} dt_move;
+/* Of step i, for which dt_plan_moves is true; without memory. */
+dt_move dt_plan_move(const dt_plan *p, int i, dt_way way);
+
+/* What a rank of a run on `world` ranks sends in a step where layers are cut, from the model and a
+ * plan of any of their parts. Options are those that dt_options_check has resolved. */
+typedef struct dt_traffic {
+    uint64_t values;  /* bytes: activations, their gradients and moments */
+    uint64_t weights; /* of which other ranks read their input channels */
+    /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
+     * up and back; and if nothing were cut. */
+    double gradients, gradients_uncut;
+    double spared; /* bytes of weights and momentum that the rank has not */
+    size_t cut;    /* weights of layers that are cut */
+} dt_traffic;
+dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
+                         int rank);
+/* The values of step i alone. */
+uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int world, int rank);
+/* What a plan says of step i: */
+typedef struct dt_split_row {
+    char layout[2][20]; /* "cut"; of a move "home -> whole"; then the same of gradients */
+    /* Of a layer that can be cut: images of a group above which moves take more bytes than the
+     * gradient that is spared. */
+    double pays_below;
+} dt_split_row;
+dt_split_row dt_split_row_get(const dt_plan *p, int i);
+
+/* ---- Which strategy takes least time ----------------------------------------------------- */
+
+/* Given what everything costs: pure arithmetic. Where values lie and which moves a cut causes is as
+ * plan_cut.c has it. */
+enum { DT_SEARCH_NODES = 320 };
+typedef enum dt_search_kind {
+    DT_SEARCH_FOLLOWS, /* as its first input lies: batch norm, pooling, addition */
+    DT_SEARCH_HOME,    /* never cut: the images, the loss */
+    DT_SEARCH_FREE,    /* a convolution or linear layer, */
+    DT_SEARCH_WHOLE,   /* one that is not to be cut, */
+    DT_SEARCH_CUT      /* or that is to be */
+} dt_search_kind;
+
+/* An operation; all inputs stand before it. Bytes and seconds are those of one shard. */
+typedef struct dt_search_node {
+    dt_search_kind kind;
+    int in[2];            /* nodes whose values it reads, -1: none */
+    int readers;          /* of its value */
+    bool flat;            /* a linear layer over pixels: its own features are no channels */
+    double bytes[2];      /* of what it makes, and of its gradient; of the images' 0 */
+    double floats;        /* of its parameters */
+    double seconds[2][2]; /* [whole, cut][forward, backward] */
+} dt_search_node;
+
+static inline bool dt_search_layer(const dt_search_node *n)
+{
+    return n->kind >= DT_SEARCH_FREE;
+}
+
+/* What one size of group costs. A group's messages take `latency` each, and `per_byte` for each
+ * byte that a rank sends. */
+typedef struct dt_search_costs {
+    const dt_search_node *node;
+    int nodes;
+    int parts;                     /* ranks of a group; 1: nothing can be cut */
+    int homes, shards;             /* at most, of a rank and of a group */
+    int waves;                     /* of a rank; gradients are sent in the last one */
+    double latency, per_byte;      /* seconds */
+    double exchange[2], update[2]; /* seconds for a float: of all ranks' parameters, own pieces */
+    double hides;                  /* of computing, the part behind which messages are under way */
+} dt_search_costs;
+
+typedef struct dt_search_time {
+    double seconds;                                /* of a step: the sum of the next */
+    double compute, moves, exchange, turn, update; /* of messages, what computing does not hide */
+    double sent;                                   /* bytes of moves that a rank sends */
+} dt_search_time;
+
+/* What a step takes if the layers of cut [nodes] are cut; other nodes' are not read. */
+dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut);
+/* cut [nodes] = the strategy of least time, what it takes is returned. From nothing cut and from
+ * all cut, some of a few neighbouring layers change sides as long as that is sooner. */
+dt_search_time dt_search_best(const dt_search_costs *c, bool *cut);
+
+/* node [DT_SEARCH_NODES] = the images, the network's operations and the loss of a plan in which
+ * nothing is cut, without seconds. scale: images of a shard for one of the plan's. Local. */
+void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dtype type,
+                    dt_search_node *node);
+/* What a step costs this rank where groups of `parts` ranks cut layers: node [DT_SEARCH_NODES] and
+ * c become those of a search, *bytes the memory that it takes, about. First for 1 part, where the
+ * graph is made, then with the same node for others. r has its options, network and data, and
+ * nothing else. The first rank of a machine measures, others may. Agreed. Collective. */
+dt_status dt_costs_measure(dt_run *r, int parts, dt_search_node *node, dt_search_costs *c,
+                           double *bytes) DT_MUST_CHECK;
+#endif
