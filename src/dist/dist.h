@@ -280,8 +280,7 @@ void dt_combine_pair(const dt_number *number, int op, void *to, const void *left
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
-/* The exchanges, `auto` takes the first that does not decline. Each has a file exchange_<name>.c,
- * but for the last four: exchange_course.c.
+/* The exchanges, each in a file exchange_<name>.c; `auto` takes the first that does not decline.
  *   shared     exact, on one node: every rank reduces, updates and publishes its slice of one
  *              copy of the weights, in memory that the node's ranks share
  *   tree       exact: messages between nodes; inside a node like `shared` if memory can be shared

@@ -139,6 +139,12 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
  * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
+/* The `extra` of rows in which rank 0 gathers a tensor's partial sums there, in the order of the
+ * operands of x->fold. */
+size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
+/* On rank 0: x->sum = the sum of these and of its own partial sums. */
+void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
+
 /* Publish this rank's progress. */
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 /* Whether all ranks of the team are as far; what they wrote before is then visible. */
@@ -150,4 +156,9 @@ dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size
                               dt_leaf form, int other, int tag, MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
+/* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is beside them:
+ * in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
+ * as much. MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span
+ * each way. */
+dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r) DT_MUST_CHECK;
 #endif
