@@ -18,7 +18,7 @@ typedef struct bench_row {
     bool exact;
     double median_s, low_s, high_s;         /* per step; spread: fastest and slowest */
     double images_per_s;                    /* at the median */
-    double phase_s[DT_PLACE_COUNT];         /* mean per step, rank 0 */
+    double phase_s[DT_ACTIVITY_COUNT];      /* mean per step, rank 0 */
     double mib_per_step, messages_per_step; /* sent and received by rank 0 */
     double exposed_s;                       /* mean per step that rank 0 waits for communication */
     double reserved_mib;                    /* rank 0's buffers and its share of the node's */
@@ -30,7 +30,7 @@ typedef struct bench_row {
     float **gradient;        /* borrowed: of own's first step; NULL: engines are not compared */
     double off;              /* the largest difference from it, of its largest number */
     dt_bench_layers *layers; /* borrowed; NULL: no --layers */
-    dt_alone *alone;         /* the same of --predict */
+    dt_single_rank *alone;   /* the same of --predict */
 } bench_row;
 
 typedef struct bench {
@@ -91,7 +91,7 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     row->mib_per_step = (double)bytes / (double)n / (1024.0 * 1024.0);
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
     if (row->alone)
-        DT_TRY(dt_alone_take(row->alone, r, row->median_s));
+        DT_TRY(dt_single_rank_take(row->alone, r, row->median_s));
     return row->layers ? dt_bench_layers_take(row->layers, r, r->o.steps, sum, waited) : DT_OK;
 }
 
@@ -134,7 +134,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     DT_GO(st, bench_steps(&r, 1, WARMUP_STEPS - 1, NULL, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     dt_exchange_stats_get(dt_run_exchange(&r), &before);
-    const double began = dt_place_phase(DT_AT_between);
+    const double began = dt_activity_phase(DT_AT_between);
     dt_record_restart();
     DT_GO(st, bench_steps(&r, WARMUP_STEPS, o->steps, seconds, &last), out);
     DT_GO(st, dt_account_take(c, row->account), out);
@@ -146,7 +146,7 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
                         &row->late_s),
           out);
     row->late_s /= (double)o->steps;
-    DT_GO(st, dt_run_hash(&r, (dt_progress){.epoch = 0}, &hash, &all), out);
+    DT_GO(st, dt_run_hash(&r, (dt_position){.epoch = 0}, &hash, &all), out);
     dt_digest_text(hash, row->hash);
 
 out:
@@ -177,7 +177,7 @@ static void bench_print(const bench *b, const bench_row *row)
         return;
     printf("\nphases of rank 0 of %d, seconds per step:", row->ranks);
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
-        printf(" %s %.4f", dt_place_word[p], row->phase_s[p]);
+        printf(" %s %.4f", dt_activity_word[p], row->phase_s[p]);
     printf("\n");
     for (int i = 0; i < DT_ACCOUNTS; i++)
         printf("%s%s %.4f%s", i ? ", " : "account, seconds per step: ", dt_account[i].value,
@@ -193,7 +193,7 @@ static dt_status bench_print_json(const bench_row *row)
 {
     json_t *phases = json_object();
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
-        json_object_set_new(phases, dt_place_word[p], json_real(row->phase_s[p]));
+        json_object_set_new(phases, dt_activity_word[p], json_real(row->phase_s[p]));
     json_t *account = json_object();
     for (int i = 0; i < DT_ACCOUNTS; i++)
         json_object_set_new(account, dt_account[i].name, json_real(row->account[i]));
@@ -315,7 +315,7 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     if (o->predict[0]) {
         DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
         DT_TRY(dt_comm_agree(c, dt_bench_predict_check(o, c->world)));
-        static dt_alone alone;
+        static dt_single_rank alone;
         bench_row row = {.alone = &alone};
         one.exchange = "auto";
         DT_TRY(bench_on(c, 1, &one, &row));

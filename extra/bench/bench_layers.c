@@ -51,7 +51,7 @@ static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
     return sum;
 }
 
-static double phase_s(dt_place_name phase)
+static double phase_s(dt_activity_name phase)
 {
     return dt_record_seconds(DT_LANE_PHASE, (int)phase, DT_RECORD_KINDS);
 }

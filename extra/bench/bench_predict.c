@@ -30,13 +30,13 @@ static double rate_of(const dt_options *o)
     return at ? -1 : 0;
 }
 
-dt_status dt_alone_take(dt_alone *a, const dt_run *r, double step_s)
+dt_status dt_single_rank_take(dt_single_rank *a, const dt_run *r, double step_s)
 {
-    *a = (dt_alone){.step_s = step_s,
-                    .images = r->global_batch,
-                    .tensors = r->net->params,
-                    .buckets = dt_exchange_buckets(dt_run_exchange(r)),
-                    .moments = r->net->norm_channels};
+    *a = (dt_single_rank){.step_s = step_s,
+                          .images = r->global_batch,
+                          .tensors = r->net->params,
+                          .buckets = dt_exchange_buckets(dt_run_exchange(r)),
+                          .moments = r->net->norm_channels};
     if (a->buckets > DT_COUNT_OF(a->bucket))
         return dt_fail(DT_UNSUPPORTED, "--predict: %zu buckets: raise --bucket-mb", a->buckets);
     for (size_t b = 0; b < a->buckets; b++)
@@ -142,7 +142,7 @@ typedef struct predicted {
     double step_s, messages; /* messages of rank 0 for gradients */
 } predicted;
 
-static predicted predict(const struct form *f, const dt_alone *a, const costs *k, int ranks)
+static predicted predict(const struct form *f, const dt_single_rank *a, const costs *k, int ranks)
 {
     const int group = dt_fold_group(ranks, DT_FEW), groups = ranks / group;
     const double n = ranks, levels = groups > 1 ? 2 : 1, peers = group + groups - 2;
@@ -172,7 +172,8 @@ static predicted predict(const struct form *f, const dt_alone *a, const costs *k
     return (predicted){a->step_s + ends + busy + sums, messages * units * (double)a->buckets};
 }
 
-static void print_alone(const dt_options *o, const dt_comm *c, const dt_alone *a, const costs *k)
+static void print_alone(const dt_options *o, const dt_comm *c, const dt_single_rank *a,
+                        const costs *k)
 {
     const char *pair = c->world > 1 ? "ranks 0 and the last, here" : "TCP on two cores of Zen 5";
 
@@ -189,7 +190,8 @@ static void print_alone(const dt_options *o, const dt_comm *c, const dt_alone *a
         1e3 * DT_LOOK_S);
 }
 
-static void print_rows(const dt_options *o, const struct form *f, const dt_alone *a, const costs *k)
+static void print_rows(const dt_options *o, const struct form *f, const dt_single_rank *a,
+                       const costs *k)
 {
     char *end = NULL;
 
@@ -227,7 +229,7 @@ dt_status dt_bench_predict_check(const dt_options *o, int world)
     return DT_OK;
 }
 
-dt_status dt_bench_predict(dt_comm *c, const dt_options *o, dt_alone *a)
+dt_status dt_bench_predict(dt_comm *c, const dt_options *o, dt_single_rank *a)
 {
     const char *name = strcmp(o->exchange, "auto") == 0 ? "tree" : o->exchange;
     costs k;

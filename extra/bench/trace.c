@@ -23,7 +23,7 @@ typedef struct trace {
 static const struct {
     const char *lane, *const *names, *name, *size;
 } rows[DT_LANES] = {[DT_LANE_STEP] = {"steps", NULL, "step", "step"},
-                    [DT_LANE_PHASE] = {"phases", dt_place_word, NULL, NULL},
+                    [DT_LANE_PHASE] = {"phases", dt_activity_word, NULL, NULL},
                     [DT_LANE_LAYER] = {"layers", NULL, NULL, NULL},
                     [DT_LANE_WAIT] = {"with other ranks", dt_collective_name, NULL, "bytes"},
                     [DT_LANE_BUCKET] = {"oldest bucket under way", NULL, "bucket", "bytes"},

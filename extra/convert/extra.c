@@ -176,9 +176,9 @@ static dt_status copy_metadata(const dt_safetensors *f, dt_field **field, size_t
     return DT_OK;
 }
 
-/* The same tensors in float32, and metadata; with takers > 0 some rows of each tensor, as one of so
+/* The same tensors in float32, and metadata; with writers > 0 some rows of each tensor, as one of
  * many portions. */
-static dt_status copy(const dt_safetensors *f, const dt_target *t, int taker, int takers)
+static dt_status copy(const dt_safetensors *f, const dt_target *t, int writer, int writers)
 {
     dt_safetensors_content c = {.tensors = f->count, .fill = copy_fill, .context = f};
     char portion[40];
@@ -189,14 +189,14 @@ static dt_status copy(const dt_safetensors *f, const dt_target *t, int taker, in
     DT_GO(st, dt_calloc(&tensor, f->count + 1, sizeof *tensor, "the list of tensors"), out);
     for (size_t i = 0; i < f->count; i++) {
         tensor[i] = f->tensor[i];
-        tensor[i].taker = taker;
-        tensor[i].takers = takers;
+        tensor[i].writer = writer;
+        tensor[i].writers = writers;
         if (dt_tensor_type_find(tensor[i].dtype, false)->widen)
             tensor[i].dtype = "F32";
     }
     DT_GO(st, copy_metadata(f, &field, &c.fields), out);
-    snprintf(portion, sizeof portion, "%d of %d", taker, takers);
-    if (takers > 0)
+    snprintf(portion, sizeof portion, "%d of %d", writer, writers);
+    if (writers > 0)
         field[c.fields++] = (dt_field){"dtrain.portion", portion};
     c.tensor = tensor;
     c.metadata = field;

@@ -11,7 +11,7 @@ static dtd_call current; /* of the one thread that calls */
 
 int dtd_leave(dt_status st)
 {
-    dt_place_layer(-1);
+    dt_activity_layer(-1);
     if (st != DT_OK && dt_fail_text()[0] == '\0')
         st = dt_fail(st, "%s: %s", dtd_call_name[current], dt_status_text(st));
     return dt_status_exit_code(st);
@@ -28,8 +28,8 @@ void dtd_call_begin(dtd_call call)
 
     dt_fail_clear();
     current = call;
-    dt_place_step(++calls);
-    dt_place_layer((int)call);
+    dt_activity_step(++calls);
+    dt_activity_layer((int)call);
 }
 
 /* ---- Comparing --------------------------------------------------------------------- */

@@ -11,11 +11,11 @@ struct dtd_group {
     dt_comm *comm; /* owned */
     char name[128];
     int64_t made;        /* sums and ddps, counted: their numbers are equal on all ranks */
-    dt_combine *combine; /* owned, as the next one is; their buffers are kept from call to call */
+    dt_allreduce *combine; /* owned, as the next one is; their buffers are kept from call to call */
     dt_post *post;
 };
 
-/* Messages of different kinds never meet; dt_combine has lanes 1 and 2. */
+/* Messages of different kinds never meet; dt_allreduce has lanes 1 and 2. */
 enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3, DTD_LANE_GROUP = 4 };
 
 /* The calls, as the watch and messages name them. */

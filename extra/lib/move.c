@@ -22,7 +22,7 @@ int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = list[i].count * dtd_size_of(list[i].type);
         for (size_t at = 0; at < bytes; at += MOST) {
-            dt_place_slice(piece++);
+            dt_activity_slice(piece++);
             DTD_TRY(
                 dt_comm_bcast(g->comm, (char *)list[i].data + at, DT_MIN(bytes - at, MOST), root));
         }

@@ -1,4 +1,4 @@
-/* reduce.c - all_reduce, reduce, reduce_scatter: one leaf per rank, one mechanism (dt_combine). */
+/* reduce.c - all_reduce, reduce, reduce_scatter: one leaf per rank, all by dt_allreduce. */
 #include "lib.h"
 
 /* By dtd_op. A mean is a sum that is divided. */
@@ -17,7 +17,7 @@ static bool op_is(dtd_op op)
     return (unsigned)op < DT_COUNT_OF(operations);
 }
 
-static dt_status reduce_check(const dt_combine_opts *o, dtd_type type, dtd_op op, int root,
+static dt_status reduce_check(const dt_allreduce_opts *o, dtd_type type, dtd_op op, int root,
                               const dtd_group *g)
 {
     if (o->to == DT_TO_ROOT)
@@ -34,7 +34,7 @@ static dt_status reduce_check(const dt_combine_opts *o, dtd_type type, dtd_op op
 }
 
 /* o: all that the type and the operation do not say. */
-static dt_status reduce(dtd_call call, dt_combine_opts *o, dtd_type type, dtd_op op, int root,
+static dt_status reduce(dtd_call call, dt_allreduce_opts *o, dtd_type type, dtd_op op, int root,
                         dtd_group *g)
 {
     const dtd_arg arg[] = {{"the type", 0, dtd_type_name(type)},
@@ -52,24 +52,24 @@ static dt_status reduce(dtd_call call, dt_combine_opts *o, dtd_type type, dtd_op
     o->op = operations[op].op;
     o->divide = operations[op].divides ? g->comm->world : 0;
     o->root = root;
-    return dt_combine_run(g->combine, o);
+    return dt_allreduce_run(g->combine, o);
 }
 
 int dtd_all_reduce(void *x, size_t count, dtd_type type, dtd_op op, dtd_group *g)
 {
-    dt_combine_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ALL};
+    dt_allreduce_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ALL};
     return dtd_leave(reduce(DTD_IN_all_reduce, &o, type, op, 0, g));
 }
 
 int dtd_reduce(void *x, size_t count, dtd_type type, dtd_op op, int root, dtd_group *g)
 {
-    dt_combine_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ROOT};
+    dt_allreduce_opts o = {.mine = x, .out = x, .count = count, .to = DT_TO_ROOT};
     return dtd_leave(reduce(DTD_IN_reduce, &o, type, op, root, g));
 }
 
 int dtd_reduce_scatter(void *mine, const void *all, const size_t *counts, dtd_type type, dtd_op op,
                        dtd_group *g)
 {
-    dt_combine_opts o = {.mine = all, .out = mine, .counts = counts, .to = DT_TO_PARTS};
+    dt_allreduce_opts o = {.mine = all, .out = mine, .counts = counts, .to = DT_TO_PARTS};
     return dtd_leave(reduce(DTD_IN_reduce_scatter, &o, type, op, 0, g));
 }

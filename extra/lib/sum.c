@@ -125,9 +125,9 @@ static dt_status merge(dtd_sum *s, int at)
         DT_TRY(take(s, &sum));
         for (int t = 0; t < DT_NUMBERS; t++) {
             const size_t from = s->runs[t].at;
-            dt_combine_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + from,
-                            (char *)left->value + from, (char *)right->value + from, size == 1,
-                            s->runs[t].count);
+            dt_allreduce_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + from,
+                              (char *)left->value + from, (char *)right->value + from, size == 1,
+                              s->runs[t].count);
         }
         s->spare[s->spares++] = left->value;
         s->spare[s->spares++] = right->value;
@@ -199,13 +199,13 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
     for (int i = 0; i < operands; i++)
         if (s->held[i].rank == s->group->comm->rank)
             s->held[i].at = (char *)s->leaf[s->held[i].first].value + r->at;
-    DT_TRY(dt_combine_run(s->group->combine, &(dt_combine_opts){.number = &dt_numbers[type],
-                                                                .op = DT_OP_SUM,
-                                                                .held = s->held,
-                                                                .operands = operands,
-                                                                .count = r->count,
-                                                                .to = DT_TO_ALL,
-                                                                .out = out}));
+    DT_TRY(dt_allreduce_run(s->group->combine, &(dt_allreduce_opts){.number = &dt_numbers[type],
+                                                                    .op = DT_OP_SUM,
+                                                                    .held = s->held,
+                                                                    .operands = operands,
+                                                                    .count = r->count,
+                                                                    .to = DT_TO_ALL,
+                                                                    .out = out}));
     for (size_t i = 0; i < s->tensors && r->tensors > 1; i++) {
         const size_t bytes = s->shape[i].count * dt_numbers[type].bytes;
         if ((int)s->shape[i].type != type || bytes == 0)

@@ -27,7 +27,7 @@ static void group_destroy(dtd_group *g)
 {
     if (!g)
         return;
-    dt_combine_destroy(g->combine);
+    dt_allreduce_destroy(g->combine);
     dt_post_destroy(g->post);
     dt_comm_close(g->comm);
     free(g);
@@ -44,7 +44,7 @@ static dt_status group_make(dtd_group **g, dt_comm *c, const char *name)
         return st;
     }
     made->comm = c;
-    DT_GO(st, dt_combine_create(&made->combine, c), failed);
+    DT_GO(st, dt_allreduce_create(&made->combine, c), failed);
     DT_GO(st, dt_post_create(&made->post, c), failed);
     snprintf(made->name, sizeof made->name, "%s", name);
     *g = made;
@@ -250,7 +250,7 @@ int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name
     *out = NULL;
     const dt_status st = check_group(ranks, count, name, &here);
     DTD_TRY(here ? compare_ranks(ranks, count, name, st) : st);
-    dt_place_waits();
+    dt_activity_waits();
     DTD_TRY(dt_comm_group(&c, all->comm, ranks, count));
     return dtd_leave(group_make(out, c, name));
 }

@@ -148,7 +148,7 @@ dt_status dt_auto_choose(dt_run *r)
     r->o.strategy = r->choice.strategy;
     r->o.tensor_parallel = r->choice.parts;
     dt_record_restart();
-    dt_place_phase(DT_AT_begin);
+    dt_activity_phase(DT_AT_begin);
 out:
     free(x);
     return st;

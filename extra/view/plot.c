@@ -29,7 +29,7 @@ static const char legend[] = "unset title; unset xlabel; unset tics; unset borde
 
 enum { PANELS_HEIGHT = 760, ROW_HEIGHT = 24, ROW_CHARS = 130 };
 
-dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_seen_run *run,
+dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_run_view_run *run,
                     size_t count)
 {
     const bool minutes = strcmp(o->x, "time") == 0;
@@ -72,11 +72,11 @@ dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt
 
 static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const *path, size_t count)
 {
-    dt_seen_run *run = NULL;
+    dt_run_view_run *run = NULL;
     dt_status st = dt_calloc(&run, count, sizeof *run, "the runs");
 
     for (size_t i = 0; st == DT_OK && i < count; i++)
-        st = dt_seen_open(&run[i], path[i]);
+        st = dt_run_view_open(&run[i], path[i]);
     for (size_t i = 0; st == DT_OK && i < count; i++) /* a/run and b/run */
         for (size_t k = 0; k < i; k++)
             if (strcmp(run[i].name, run[k].name) == 0)
@@ -84,7 +84,7 @@ static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const 
     if (st == DT_OK)
         st = dt_curves(f, o, o->out, run, count);
     for (size_t i = 0; run && i < count; i++)
-        dt_seen_release(&run[i]);
+        dt_run_view_release(&run[i]);
     free(run);
     return st;
 }

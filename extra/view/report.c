@@ -26,7 +26,7 @@ static void put_object(FILE *f, const char *title, json_t *object)
         fputs("<tr><th>", f);
         put_text(f, key);
         fputs("</th><td>", f);
-        put_text(f, dt_seen_cell(key, value, buf));
+        put_text(f, dt_run_view_cell(key, value, buf));
         fputs("</td></tr>\n", f);
     }
     fputs("</table>\n", f);
@@ -42,13 +42,13 @@ static dt_status take_class(void *context, const dt_checkpoint *c)
 }
 
 /* That, and where the ranks ran; what is missing is left out. */
-static void put_machine(FILE *f, const dt_seen_run *r)
+static void put_machine(FILE *f, const dt_run_view_run *r)
 {
     json_t *machine = json_object();
     char found[PATH_MAX];
 
     if (dt_checkpoint_find(
-            r->path, &(dt_take){.end = INT64_MAX, .take = take_class, .context = machine}, found))
+            r->path, &(dt_query){.end = INT64_MAX, .take = take_class, .context = machine}, found))
         dt_fail_clear();
     put_object(f, "Machine", machine);
     json_decref(machine);
@@ -58,10 +58,10 @@ static void put_machine(FILE *f, const dt_seen_run *r)
 }
 
 /* svg: the curves, as a file. */
-static void put_page(FILE *f, const dt_seen_run *r, const char *svg)
+static void put_page(FILE *f, const dt_run_view_run *r, const char *svg)
 {
     const char *picture = strstr(svg, "<svg"); /* HTML has no head of an XML file */
-    json_t *options = dt_seen_options(r);
+    json_t *options = dt_run_view_options(r);
 
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", f);
     put_text(f, r->name);
@@ -83,7 +83,7 @@ static void put_page(FILE *f, const dt_seen_run *r, const char *svg)
 
 dt_status dt_view_report(const dt_options *o, const char *const *path, size_t count)
 {
-    dt_seen_run run = {.path = NULL};
+    dt_run_view_run run = {.path = NULL};
     dt_figure f = {.script = NULL};
     char *picture = NULL, *text = NULL;
     size_t bytes = 0, length = 0;
@@ -91,7 +91,7 @@ dt_status dt_view_report(const dt_options *o, const char *const *path, size_t co
 
     if (!dt_path_ends(o->out, ".html"))
         return dt_fail(DT_USAGE, "--out '%s': report needs --out FILE.html", o->out);
-    DT_GO(st, dt_seen_open(&run, path[0]), out);
+    DT_GO(st, dt_run_view_open(&run, path[0]), out);
     DT_GO(st, dt_curves(&f, o, "page.svg", &run, count), out);
     DT_GO(st, dt_figure_draw(&f, &picture, &bytes), out);
     FILE *page = open_memstream(&text, &length);
@@ -103,6 +103,6 @@ out:
     free(text);
     free(picture);
     dt_figure_close(&f);
-    dt_seen_release(&run);
+    dt_run_view_release(&run);
     return st;
 }

@@ -23,7 +23,7 @@ static void cell(const table *t, size_t object, size_t member, char out[DT_CELL_
         at = json_object_iter_next(of, at);
     const char *key = json_object_iter_key(at);
     const json_t *value = json_object_iter_value(at);
-    const char *text = object ? dt_seen_cell(key, value, buf) : key;
+    const char *text = object ? dt_run_view_cell(key, value, buf) : key;
     /* hashes make lines long */
     snprintf(out, DT_CELL_CHARS, "%.*s",
              object && !t->turned && strstr(key, "_hash") ? 12 : DT_CELL_CHARS, text);
@@ -60,13 +60,13 @@ typedef struct found {
 
 static dt_status add_run(const found *f, const char *path)
 {
-    dt_seen_run run;
-    dt_status st = dt_seen_open(&run, path);
+    dt_run_view_run run;
+    dt_status st = dt_run_view_open(&run, path);
 
-    if (st == DT_OK && (json_array_append_new(f->recipes, dt_seen_options(&run)) != 0 ||
+    if (st == DT_OK && (json_array_append_new(f->recipes, dt_run_view_options(&run)) != 0 ||
                         json_array_append(f->rows, run.row) != 0))
         st = dt_fail(DT_NOMEM, "no memory for the table of runs");
-    dt_seen_release(&run);
+    dt_run_view_release(&run);
     return st;
 }
 

@@ -43,7 +43,7 @@ dt_status dt_json_lines(const char *path, void (*take)(void *context, json_t *j)
 
 /* Where the lines so far end. */
 typedef struct place {
-    dt_seen_run *run;
+    dt_run_view_run *run;
     json_t *end; /* the last record of that kind, or NULL; owned */
     double step, images, began;   /* the first step's beginning: seconds since 1970 */
     double timed_images, seconds; /* of steps that have both */
@@ -90,7 +90,7 @@ static void take_line(void *context, json_t *j)
 
 /* Epochs are alike: the first that another one follows tells how many steps each has; of the last
  * it is not known whether it was cut. */
-static void find_epochs(dt_seen_run *r)
+static void find_epochs(dt_run_view_run *r)
 {
     const double later = dt_json_number(last_of(r->steps), "epoch");
     double steps_per_epoch = (double)NAN;
@@ -110,7 +110,7 @@ static void find_epochs(dt_seen_run *r)
 }
 
 /* "run PATH is STATE: step ..." is how its progress begins; a folder may have none. */
-static json_t *row_of(const dt_seen_run *r, const place *at)
+static json_t *row_of(const dt_run_view_run *r, const place *at)
 {
     const json_t *epoch = last_of(r->epochs), *end = at->end;
     const size_t skip = strlen("run ") + strlen(r->path) + strlen(" is ");
@@ -130,14 +130,14 @@ static json_t *row_of(const dt_seen_run *r, const place *at)
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-dt_status dt_seen_open(dt_seen_run *r, const char *path)
+dt_status dt_run_view_open(dt_run_view_run *r, const char *path)
 {
     const double none = (double)NAN;
     place at = {.run = r, .step = none, .images = none, .began = none, .best = none};
     char file[PATH_MAX], whole[PATH_MAX];
     size_t bytes = 0;
 
-    *r = (dt_seen_run){.path = path, .steps = json_array(), .epochs = json_array()};
+    *r = (dt_run_view_run){.path = path, .steps = json_array(), .epochs = json_array()};
     DT_TRY(dt_path_join(file, path, "metrics.jsonl"));
     if (!dt_path_taken(file))
         return dt_fail(DT_NOINPUT, "%s is no run folder: it has no metrics.jsonl", path);
@@ -155,18 +155,18 @@ dt_status dt_seen_open(dt_seen_run *r, const char *path)
     return r->row ? DT_OK : dt_fail(DT_NOMEM, "no memory for the records of %s", path);
 }
 
-void dt_seen_release(dt_seen_run *r)
+void dt_run_view_release(dt_run_view_run *r)
 {
     json_decref(r->steps);
     json_decref(r->epochs);
     json_decref(r->row);
     free(r->where);
-    *r = (dt_seen_run){.path = NULL};
+    *r = (dt_run_view_run){.path = NULL};
 }
 
 /* ---- Its options, and cells of its row ------------------------------------------------------- */
 
-json_t *dt_seen_options(const dt_seen_run *r)
+json_t *dt_run_view_options(const dt_run_view_run *r)
 {
     char path[PATH_MAX], text[DT_OPTION_CHARS];
     dt_layer saved = {.file = ""};
@@ -189,7 +189,7 @@ json_t *dt_seen_options(const dt_seen_run *r)
     return options;
 }
 
-const char *dt_seen_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS])
+const char *dt_run_view_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS])
 {
     const bool share = strstr(key, "accuracy") != NULL;
 

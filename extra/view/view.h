@@ -37,7 +37,7 @@ dt_status dt_tensorboard(const dt_options *o, const char *const *path, size_t co
 
 /* ---- Runs -------------------------------------------------------------------------------- */
 
-typedef struct dt_seen_run {
+typedef struct dt_run_view_run {
     const char *path;        /* borrowed */
     char name[NAME_MAX + 1]; /* the folder's, harmless to print */
     /* Records as in metrics.jsonl; each also has what --x names: at_step, at_epoch, at_images, and
@@ -45,10 +45,10 @@ typedef struct dt_seen_run {
     json_t *steps, *epochs;
     json_t *row; /* of `dtrain runs`: members in the order of its columns; "net" is null */
     char *where; /* what `dtrain status` prints; NULL: nothing */
-} dt_seen_run;
+} dt_run_view_run;
 /* Errors: as above. r is to be released whatever the outcome. */
-dt_status dt_seen_open(dt_seen_run *r, const char *path) DT_MUST_CHECK;
-void dt_seen_release(dt_seen_run *r);
+dt_status dt_run_view_open(dt_run_view_run *r, const char *path) DT_MUST_CHECK;
+void dt_run_view_release(dt_run_view_run *r);
 
 /* Call `take` for each line of a file that is a JSON object; one warning counts others, but for a
  * last line that was cut. DT_NOINPUT, DT_FORMAT: larger than 1 GiB, DT_IO, DT_NOMEM. */
@@ -58,10 +58,10 @@ double dt_json_number(const json_t *j, const char *key); /* NaN: there is none *
 
 /* All options of a run, name to text, and into its row the network; empty, after a warning, where
  * options.yaml cannot be read. New; NULL: no memory. */
-json_t *dt_seen_options(const dt_seen_run *r);
+json_t *dt_run_view_options(const dt_run_view_run *r);
 /* A member as people read it, of a row; buf may hold it. */
 enum { DT_CELL_CHARS = DT_OPTION_CHARS };
-const char *dt_seen_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS]);
+const char *dt_run_view_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS]);
 
 /* ---- Pictures ---------------------------------------------------------------------------- */
 
@@ -88,7 +88,7 @@ void dt_figure_close(dt_figure *f);
 
 /* The curves of runs, in a figure that is opened here and to be closed whatever the outcome: --x,
  * --smooth. out: as above. */
-dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_seen_run *run,
+dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt_run_view_run *run,
                     size_t count) DT_MUST_CHECK;
 /* A picture of bench's lines into f, which is opened and to be closed whatever the outcome. kind: a
  * row of panels. DT_FORMAT. */

@@ -11,7 +11,7 @@ enum { DT_TICK_MS = 500 }; /* of the monitor */
 enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
-    _Alignas(64) dt_place place;
+    _Alignas(64) dt_activity place;
     _Atomic int64_t heard_ns; /* when its monitor last was heard; 0: never */
     _Atomic int64_t told_ns;  /* when its node was last heard of; 0: this node, or never */
     _Atomic int state;        /* of a process that does not run: the kernel's letter, or

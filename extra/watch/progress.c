@@ -15,10 +15,10 @@ enum { LINE = 240, FIRST_LINES = 2, MOST_BYTES = 64 << 20 };
 
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
 {
-    const dt_place *p = &w->board->row[rank].place;
+    const dt_activity *p = &w->board->row[rank].place;
     const int phase = dt_seen(p->phase), layer = dt_seen(p->layer);
     const long long step = (long long)dt_seen(p->step);
-    const char *text = phase >= 0 && phase < DT_PLACE_COUNT ? dt_place_text[phase] : "?";
+    const char *text = phase >= 0 && phase < DT_ACTIVITY_COUNT ? dt_activity_text[phase] : "?";
 
     if (w->o.library)
         snprintf(out, room, "%s call %lld",
@@ -39,7 +39,7 @@ void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
 
 static void describe_run(const dt_watch *w, char *out, size_t room)
 {
-    const dt_place *p = &w->board->row[0].place;
+    const dt_activity *p = &w->board->row[0].place;
     const int code = dt_seen(w->board->ended) - 1;
     const double step_s = 1e-9 * (double)dt_seen(p->step_ns);
     char manner[64] = GOING, speed[64] = "";
@@ -58,7 +58,8 @@ static void describe_run(const dt_watch *w, char *out, size_t room)
 static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size_t room)
 {
     const dt_row *row = &w->board->row[r];
-    const int64_t waits = dt_seen(row->place.waits_ns), changed = dt_seen(row->place.changed_ns);
+    const int64_t waits = dt_seen(row->place.waits_ns),
+                  changed = dt_seen(row->place.changed_ns);
     const bool runs = dt_seen(w->board->ended) ||
                       now - dt_seen(row->heard_ns) < DT_WATCH_HEARD_S * INT64_C(1000000000);
     const char *manner = !runs ? "does not run: " : waits ? "waits in " : "";
@@ -94,7 +95,7 @@ void dt_progress_write(const dt_watch *w)
 {
     if (w->file < 0)
         return;
-    describe_all(w, dt_place_clock());
+    describe_all(w, dt_activity_clock());
     if (pwrite(w->file, w->text, w->text_bytes, 0) == (ssize_t)w->text_bytes)
         (void)!ftruncate(w->file, (off_t)w->text_bytes); /* the next one mends all */
 }

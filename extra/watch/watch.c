@@ -29,8 +29,9 @@ static bool host_is_heard(const dt_watch *w, int r, int64_t now)
 static void look(dt_watch *w, int64_t now)
 {
     for (int r = 0; r < w->world; r++) {
-        const dt_place *p = &w->board->row[r].place;
-        const int64_t heard = dt_seen(w->board->row[r].heard_ns), waits = dt_seen(p->waits_ns);
+        const dt_activity *p = &w->board->row[r].place;
+        const int64_t heard = dt_seen(w->board->row[r].heard_ns),
+                      waits = dt_seen(p->waits_ns);
         const int64_t longest = dt_seen(p->longest_ns), before = dt_seen(p->before_ns);
         const bool known = heard != 0; /* no firewall kept it from being heard */
         const bool runs = !known || seconds_since(w, heard, now) < DT_WATCH_HEARD_S;
@@ -131,8 +132,8 @@ static void describe(const dt_watch *w, const dt_watch_verdict *v, char *out, si
         snprintf(waits, sizeof waits, "; %d rank%s for it", v->waits,
                  v->waits == 1 ? " waits" : "s wait");
     if (v->kind != DT_WATCH_ALL_WAIT)
-        snprintf(out, room, "dtrain: %s %s %s for %.1f s%s", rank, manner(w, r, dt_place_clock()),
-                 place, v->still_s, waits);
+        snprintf(out, room, "dtrain: %s %s %s for %.1f s%s", rank,
+                 manner(w, r, dt_activity_clock()), place, v->still_s, waits);
     else
         snprintf(out, room,
                  "dtrain: all %d ranks wait, %s in %s, for %.1f s: a message between them is lost "
@@ -230,8 +231,8 @@ static void *monitor_main(void *context)
 {
     dt_watch *w = context;
 
-    for (int64_t last = dt_place_clock(); next_tick(w);) {
-        const int64_t now = dt_place_clock();
+    for (int64_t last = dt_activity_clock(); next_tick(w);) {
+        const int64_t now = dt_activity_clock();
         if ((now - last) / 1000000 > DT_TICK_MS + PAUSE_MS)
             w->since_ns = now; /* the whole run may have been stopped, and no rank is late */
         last = now;
@@ -295,8 +296,8 @@ static dt_status share(dt_watch *w, dt_comm *c)
     DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory));
     w->board = memory;
     DT_TRY(dt_progress_open(w, c));
-    dt_tell(w->board->row[w->rank].heard_ns, dt_place_clock());
-    dt_place_use(&w->board->row[w->rank].place);
+    dt_tell(w->board->row[w->rank].heard_ns, dt_activity_clock());
+    dt_activity_use(&w->board->row[w->rank].place);
     return dt_comm_barrier(c);
 }
 
@@ -314,7 +315,7 @@ void dt_watch_close(dt_watch *w, int code)
         dt_tell(w->board->ended, 1 + code);
     if (ran && w->rank == 0)
         dt_progress_write(w);
-    dt_place_use(NULL);
+    dt_activity_use(NULL);
     if (w->socket >= 0)
         close(w->socket);
     if (w->file >= 0)
@@ -343,7 +344,7 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL,
                     .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
                     .o = *o,
-                    .since_ns = dt_place_clock(),
+                    .since_ns = dt_activity_clock(),
                     .named = -1,
                     .socket = -1,
                     .file = -1};

@@ -1,6 +1,6 @@
 /* watch.h - which rank keeps the others waiting; the public header of extra/watch.
  *
- * Each rank writes where it is (dt_place in base.h) on a board that its node's ranks share. A
+ * Each rank writes where it is (dt_activity in base.h) on a board that its node's ranks share. A
  * monitor, a thread of each rank that never calls MPI, looks at the board twice a second; a node's
  * first rank that still runs leads it: its monitor speaks and acts for the node, tells the other
  * nodes, and on rank 0's node writes the text `progress` in the run folder twice a second. If all

@@ -7,7 +7,7 @@
 #define DT_BASE_H
 #include "cpu.h"
 #include "launcher.h"
-#include "place.h"
+#include "activity.h"
 #include "status.h"
 #include <limits.h>
 #include <pthread.h>
@@ -37,12 +37,12 @@ double dt_time(void);
 
 /* ---- Looking after something else ----------------------------------------------------- */
 
-/* From now on dt_look runs this where it is called by the same thread, `every_s` seconds after it
- * ran last or was set. It must neither change nor read what the callers of dt_look compute.
+/* From now on dt_poll runs this where it is called by the same thread, `every_s` seconds after it
+ * ran last or was set. It must neither change nor read what the callers of dt_poll compute.
  * Each context has one; run NULL: none. More than a handful are passed over. */
-void dt_look_set(double every_s, void (*run)(void *context), void *context);
+void dt_poll_set(double every_s, void (*run)(void *context), void *context);
 /* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
-void dt_look(void);
+void dt_poll(void);
 
 /* ---- Files ------------------------------------------------------------------------ */
 

@@ -62,17 +62,17 @@ void dt_machine_describe(dt_machine *m);
 void dt_machine_cpus(cpu_set_t *set);
 
 /* The part of a machine that a rank's threads keep to. Results never depend on it. */
-typedef struct dt_home {
+typedef struct dt_affinity {
     const char *kind; /* "NUMA node" or "package"; NULL: they run where the system puts them */
     cpu_set_t cpus;
     char text[64]; /* "NUMA node 1", or "no: " and the reason */
-} dt_home;
+} dt_affinity;
 /* Of rank `rank` of this machine's `ranks`, of so many threads each: an equal share of its NUMA
  * nodes, or else packages, that has a CPU for each thread of the ranks in it. None where a
  * launcher, a batch system, a quota or the user (OMP_PROC_BIND) has decided. */
-void dt_home_find(dt_home *h, int rank, int ranks, int threads);
+void dt_affinity_find(dt_affinity *h, int rank, int ranks, int threads);
 /* Binds the calling thread and libgomp's to it, or back to all CPUs where it is none. Call it
  * before memory is taken; threads that are made later follow. *h is none where refused. */
-void dt_home_enter(dt_home *h, int threads);
+void dt_affinity_enter(dt_affinity *h, int threads);
 
 #endif

@@ -3,18 +3,18 @@
 #include "base.h"
 
 static int64_t sum_ns[DT_LANES][DT_RECORD_KINDS];
-static int64_t waited_ns[DT_PLACE_COUNT];
+static int64_t waited_ns[DT_ACTIVITY_COUNT];
 static _Atomic int64_t count[DT_LANES];
 static dt_event kept[DT_LANES][DT_RECORD_EVENTS]; /* rings, whose pages are there once used */
 static bool keeps;
 
 int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began)
 {
-    const int64_t ended = dt_place_clock();
+    const int64_t ended = dt_activity_clock();
 
     sum_ns[lane][what] += ended - began;
     if (lane == DT_LANE_WAIT)
-        waited_ns[dt_place_now()] += ended - began;
+        waited_ns[dt_activity_now()] += ended - began;
     if (keeps) {
         kept[lane][count[lane] % DT_RECORD_EVENTS] = (dt_event){began, ended, size, what};
         count[lane]++;

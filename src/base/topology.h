@@ -16,7 +16,7 @@ typedef struct dt_seat {
     int quota;
     bool bound;
 } dt_seat;
-/* dt_home_find on a machine like t. */
-void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s);
+/* dt_affinity_find on a machine like t. */
+void dt_affinity_on(dt_affinity *h, hwloc_topology_t t, const dt_seat *s);
 
 #endif

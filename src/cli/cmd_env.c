@@ -16,10 +16,10 @@ static json_t *env_object(dt_comm *c)
 {
     const double mib = 1 << 20;
     dt_machine m;
-    dt_home home;
+    dt_affinity home;
 
     dt_machine_describe(&m);
-    dt_home_find(&home, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
+    dt_affinity_find(&home, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "

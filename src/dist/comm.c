@@ -46,7 +46,7 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks)
 
     if ((*looks)++ < CLOSE_LOOKS)
         return;
-    dt_place_waits();
+    dt_activity_waits();
     if (c->own->crowded)
         nanosleep(&nap, NULL);
     else
@@ -120,7 +120,7 @@ const char *const dt_collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
 /* They are non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     MPI_Request request;
 
     if (c->world == 1)
@@ -133,7 +133,7 @@ dt_status dt_comm_barrier(dt_comm *c)
 
 dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     MPI_Request request;
     int count = 0;
 
@@ -148,7 +148,7 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
 
 static dt_status comm_reduce(dt_comm *c, void *x, size_t n, MPI_Datatype type, MPI_Op op)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     MPI_Request request;
     int count = 0;
 

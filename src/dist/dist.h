@@ -102,7 +102,7 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
 
 typedef struct dt_comm_clock {
-    int64_t ahead, bound; /* rank 0's dt_place_clock is this rank's + ahead, within bound (ns) */
+    int64_t ahead, bound; /* rank 0's dt_activity_clock is this rank's + ahead, within bound (ns) */
     char host[DT_HOST_CHARS];
 } dt_comm_clock;
 /* of [world], on rank 0. Collective. */
@@ -252,7 +252,7 @@ typedef struct dt_held {
     int rank;
     const void *at; /* [count] on that rank */
 } dt_held;
-typedef struct dt_combine_opts { /* all but at, mine and out (same) */
+typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
     const dt_number *number;
     int op;              /* DT_OP_SUM, ... */
     double divide;       /* the result by this; 0: not */
@@ -264,19 +264,19 @@ typedef struct dt_combine_opts { /* all but at, mine and out (same) */
     enum { DT_TO_ALL, DT_TO_ROOT, DT_TO_PARTS } to;
     int root;
     void *out; /* the rank's numbers; may be `mine`, or at of its only operand, but for parts */
-} dt_combine_opts;
+} dt_allreduce_opts;
 /* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
  * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
-typedef struct dt_combine dt_combine;
+typedef struct dt_allreduce dt_allreduce;
 /* DT_NOMEM; *k is to be destroyed whatever the outcome. Local, like the next. */
-dt_status dt_combine_create(dt_combine **k, dt_comm *c) DT_MUST_CHECK;
-void dt_combine_destroy(dt_combine *k);
+dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c) DT_MUST_CHECK;
+void dt_allreduce_destroy(dt_allreduce *k);
 /* DT_NOMEM on one rank, which the others do not know of. Collective. */
-dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o) DT_MUST_CHECK;
+dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o) DT_MUST_CHECK;
 /* to = left op right, [count] each, of the type that operations compute in; leaves: left and
  * right are numbers as they are. `to` overlaps neither. Local. */
-void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, const void *right,
-                     bool leaves, size_t count);
+void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
+                       const void *right, bool leaves, size_t count);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
@@ -344,7 +344,7 @@ float *dt_exchange_leaf(dt_exchange *x);
 #define DT_LOOK_S 0.002 /* between two looks of kernels after messages */
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
  * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
- * last, and lets MPI progress; until finish, dt_look on this thread does that, too, while messages
+ * last, and lets MPI progress; until finish, dt_poll on this thread does that, too, while messages
  * are under way. floats_done == floats ends the shard; more calls until the next leaf are harmless.
  * No call waits for another rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;

@@ -77,14 +77,14 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     fold_leaves(x, x->bucket[b]);
     if (x->next < x->end)
         return DT_OK;
-    x->final_ns[b] = dt_place_clock();
+    x->final_ns[b] = dt_activity_clock();
     if (x->comm->world == 1) { /* the partial sums are all there are */
         fold_slots(x, x->bucket[b], &x->fold, 0, x->slots);
         return DT_OK;
     }
     x->started = b + 1;
     if (x->oldest == b)
-        x->oldest_began = dt_place_clock();
+        x->oldest_began = dt_activity_clock();
     return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
@@ -116,11 +116,11 @@ static void exchange_look(void *context)
 }
 
 /* Messages move only while MPI is called: while some are under way, kernels look after them. */
-static void exchange_look_from_kernels(dt_exchange *x)
+static void exchange_poll_from_kernels(dt_exchange *x)
 {
     const bool messages = x->teams > 1 && x->row->advance && x->oldest < x->started;
 
-    dt_look_set(DT_LOOK_S, messages ? exchange_look : NULL, x);
+    dt_poll_set(DT_LOOK_S, messages ? exchange_look : NULL, x);
 }
 
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
@@ -137,7 +137,7 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     if (x->folded == x->buckets)
         x->writing = false;
     DT_TRY(exchange_poll(x));
-    exchange_look_from_kernels(x);
+    exchange_poll_from_kernels(x);
     return DT_OK;
 }
 
@@ -192,7 +192,7 @@ static dt_status exchange_drain(dt_exchange *x)
         DT_TRY(exchange_poll(x));
         if (x->oldest != before) {
             looks = 0;
-            dt_place_slice((int64_t)x->oldest);
+            dt_activity_slice((int64_t)x->oldest);
         }
     }
     x->oldest = x->started = 0;
@@ -204,9 +204,9 @@ static dt_status exchange_drain(dt_exchange *x)
 dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
                              size_t *spans)
 {
-    const int64_t began = x->drained_ns = dt_place_clock();
+    const int64_t began = x->drained_ns = dt_activity_clock();
 
-    dt_look_set(0, NULL, x);
+    dt_poll_set(0, NULL, x);
     DT_TRY(x->looked);
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
@@ -234,7 +234,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
 
 dt_status dt_exchange_publish(dt_exchange *x)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
 
     x->published++;
     dt_exchange_tell(x, DT_PUBLISHED, x->published);
@@ -264,7 +264,7 @@ void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
     x->stats.bytes_sent += bytes * (size_t)sent;
     x->stats.bytes_received += bytes * (size_t)received;
     x->stats.messages += (uint64_t)(sent + received);
-    dt_place_sent(bytes * (size_t)sent);
+    dt_activity_sent(bytes * (size_t)sent);
 }
 
 dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,

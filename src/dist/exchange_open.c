@@ -255,7 +255,7 @@ dt_status dt_exchange_open(dt_exchange *x, float *memory)
 
 bool dt_exchange_close(dt_exchange *x)
 {
-    dt_look_set(0, NULL, x);
+    dt_poll_set(0, NULL, x);
     if (!x)
         return true;
     const bool torn = x->teams > 1 && x->row->start && x->started > 0;

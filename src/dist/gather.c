@@ -3,7 +3,7 @@
 
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     MPI_Request request;
     int count = 0;
 
@@ -40,11 +40,11 @@ dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of)
     dt_host_name(root ? of[0].host : x.host);
     for (int r = 1; r < c->world; r++)
         for (int i = 0; i < TRIPS && (root || c->rank == r); i++) {
-            const int64_t began = dt_place_clock();
+            const int64_t began = dt_activity_clock();
             DT_TRY(pass(c, root ? &x : &(dt_comm_clock){.ahead = 0}, root ? r : 0, root));
-            x.ahead = dt_place_clock();
+            x.ahead = dt_activity_clock();
             DT_TRY(pass(c, &x, root ? r : 0, !root));
-            const int64_t half = (dt_place_clock() - began + 1) / 2;
+            const int64_t half = (dt_activity_clock() - began + 1) / 2;
             if (!root || half >= of[r].bound)
                 continue;
             x.ahead = began + half - x.ahead;

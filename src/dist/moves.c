@@ -170,7 +170,7 @@ dt_status dt_moves_seal(dt_moves *m)
     if (m->comm->own->all != MPI_COMM_NULL) {
         DT_MPI(MPI_Comm_dup(m->comm->own->all, &m->mpi));
         DT_MPI(MPI_Comm_set_errhandler(m->mpi, MPI_ERRORS_RETURN));
-        dt_look_set(DT_LOOK_S, moves_look, m);
+        dt_poll_set(DT_LOOK_S, moves_look, m);
     }
     return dt_comm_agree(m->comm, moves_open(m));
 }
@@ -179,7 +179,7 @@ void dt_moves_destroy(dt_moves *m)
 {
     if (!m)
         return;
-    dt_look_set(0, NULL, m);
+    dt_poll_set(0, NULL, m);
     if (!dt_comm_alone() && dt_comm_wait(m->comm, m->request, (int)m->requests) != DT_OK)
         m->requests = 0; /* some are under way, and are not given back */
     for (size_t i = 0; i < m->requests && !dt_comm_alone(); i++)
@@ -211,7 +211,7 @@ dt_status dt_moves_start(dt_moves *m, int key)
         DT_MPI(MPI_Startall((int)k->requests, m->request + k->request));
     for (size_t i = k->copy; i < k->copy + k->copies; i++)
         rect_copy(&m->rect[i]);
-    dt_place_sent(k->bytes);
+    dt_activity_sent(k->bytes);
     return DT_OK;
 }
 

@@ -88,7 +88,7 @@ dt_status dt_post_wait(dt_post *p)
             dt_comm_idle(p->comm, &looks);
             continue;
         }
-        dt_place_slice(i); /* for the watch: it goes on */
+        dt_activity_slice(i); /* for the watch: it goes on */
         if (st == DT_OK)
             st = post_check(p, m, code, &status);
     }

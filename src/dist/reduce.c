@@ -221,7 +221,7 @@ static void level_complete(dt_reduce *t, const reduce_level *k)
 
 dt_status dt_reduce_finish(dt_reduce *t, const void **result)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
 
     if (t->next != t->end)
         return dt_fail(DT_BUG, "a sum over shards [%d, %d) ended at %d", t->first, t->end, t->next);

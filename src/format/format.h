@@ -25,7 +25,8 @@ typedef struct dt_tensor {
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
     int64_t first[DT_TENSOR_MAX_RANK]; /* of a piece: where it begins in its tensor; else 0 */
-    int taker, takers; /* write its rows (of shape[0]) of so many that have them dealt; 0, 0: all */
+    int writer,
+        writers; /* write its rows (of shape[0]) of so many that have them dealt; 0, 0: all */
     uint64_t offset, bytes;            /* in the file; the writer fills them in itself */
 } dt_tensor;
 

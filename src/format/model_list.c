@@ -68,8 +68,8 @@ static dt_status list_add_param(dt_model_list *list, const dt_weights *s, const 
         const int parts = x.cut ? portion->parts : 1;
         dt_tensor *t = &list->tensor[list->count - 1];
         t->first[0] = x.cut ? x.out.first : 0;
-        t->taker = portion->rank / parts;
-        t->takers = portion->world / parts;
+        t->writer = portion->rank / parts;
+        t->writers = portion->world / parts;
     }
     return DT_OK;
 }
@@ -88,8 +88,8 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     for (size_t i = 0; i < norms && s->running_mean; i++)
         DT_TRY(list_add_norm(list, s, scheme, &s->net->norm[i]));
     for (size_t i = params; i < list->count && portion; i++) {
-        list->tensor[i].taker = portion->rank;
-        list->tensor[i].takers = portion->world;
+        list->tensor[i].writer = portion->rank;
+        list->tensor[i].writers = portion->world;
     }
     return DT_OK;
 }

@@ -40,7 +40,7 @@ static dt_status list_fill(const void *context, size_t i, void *data)
         memcpy(data, e->data, e->count * sizeof *e->data);
     else
         memcpy(data, &list->steps, sizeof list->steps);
-    return t->takers > 0 ? rows_check(t, data, end) : DT_OK;
+    return t->writers > 0 ? rows_check(t, data, end) : DT_OK;
 }
 
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)

@@ -21,10 +21,10 @@ dt_cut dt_tensor_rows(const dt_tensor *t)
 {
     const int64_t rows = t->rank > 0 ? t->shape[0] : 1;
 
-    if (t->takers == 0)
+    if (t->writers == 0)
         return (dt_cut){0, rows, rows};
-    const int64_t first = rows * t->taker / t->takers;
-    return (dt_cut){first, rows * (t->taker + 1) / t->takers - first, rows};
+    const int64_t first = rows * t->writer / t->writers;
+    return (dt_cut){first, rows * (t->writer + 1) / t->writers - first, rows};
 }
 
 static int by_type_and_name(const void *a, const void *b)
@@ -55,7 +55,7 @@ static dt_status rows_place(write_row *rows, size_t *count, const dt_safetensors
         const uint64_t row = r->rows.whole > 0 ? bytes / (uint64_t)r->rows.whole : 0;
         r->bytes = row * (uint64_t)r->rows.count;
         r->before = row * (uint64_t)r->rows.first;
-        *count += t->takers == 0 || (r->bytes > 0 && strcmp(t->dtype, "I64") != 0);
+        *count += t->writers == 0 || (r->bytes > 0 && strcmp(t->dtype, "I64") != 0);
     }
     qsort(rows, *count, sizeof *rows, by_type_and_name);
     for (size_t i = 0; i < *count; i++) {
@@ -107,7 +107,7 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
         if (c->metadata[i].value)
             bad |= json_object_set_new(metadata, c->metadata[i].name,
                                        json_string(c->metadata[i].value));
-    if (c->tensors > 0 && c->tensor[0].takers > 0)
+    if (c->tensors > 0 && c->tensor[0].writers > 0)
         bad |= pieces_text(metadata, rows, count);
     if (c->fields > 0)
         bad |= json_object_set(header, "__metadata__", metadata);

@@ -167,10 +167,10 @@ static dt_status wave_settle(const wave_run *r, int i, int k)
 
     if (!wave_moves(r, last, k))
         return DT_OK;
-    const int64_t began = dt_place_clock();
-    dt_place_layer(last);
+    const int64_t began = dt_activity_clock();
+    dt_activity_layer(last);
     DT_TRY(moves->move(moves->context, true, last, r->way, k));
-    dt_place_layer(i);
+    dt_activity_layer(i);
     dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)r->pass, 0, began);
     return DT_OK;
 }
@@ -179,7 +179,7 @@ static dt_status wave_settle(const wave_run *r, int i, int k)
 
 static void wave_call(int i, dt_pass pass, void (*run)(const dt_call *c), const dt_call *c)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
 
     run(c);
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + (int)pass, 0, began);
@@ -188,7 +188,7 @@ static void wave_call(int i, dt_pass pass, void (*run)(const dt_call *c), const 
 /* The group's half: each shard takes its group's value. */
 static dt_status wave_shared(const wave_run *r, const wave_step *at, int i)
 {
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
 
     DT_TRY(at->sync->combine(at->sync->context, r->kind, (size_t)at->s->out_shape.c));
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_COMBINE, 0, began);
@@ -241,7 +241,7 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
         w, wave_plan(w), DT_FORWARD, DT_PASS_FORWARD, DT_SYNC_MOMENTS, .moments = moments};
 
     for (int i = 0; i < r.plan->steps; i++) {
-        dt_place_layer(i);
+        dt_activity_layer(i);
         DT_TRY(wave_run_step(&r, i));
     }
     for (int k = 0; k < w->count; k++)
@@ -256,9 +256,9 @@ dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
         w, wave_plan(w), DT_BACKWARD, DT_PASS_DATA, DT_SYNC_SUMS, .divisor = divisor, .grad = grad};
 
     for (int i = r.plan->steps; i-- > 0;) {
-        dt_place_layer(i);
+        dt_activity_layer(i);
         DT_TRY(wave_run_step(&r, i));
-        const int64_t began = dt_place_clock();
+        const int64_t began = dt_activity_clock();
         if (observer)
             DT_TRY(observer->ready(observer->context, r.plan->final[i]));
         dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_READY, 0, began);

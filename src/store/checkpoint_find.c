@@ -199,7 +199,7 @@ static dt_status skip_damaged(dt_status st)
 }
 
 /* step: that of its name; -1: it was named by its path. */
-static dt_status take_one(const dt_take *t, const dt_folder *in, const char *name, int64_t step)
+static dt_status take_one(const dt_query *t, const dt_folder *in, const char *name, int64_t step)
 {
     dt_checkpoint *c = NULL;
 
@@ -219,7 +219,7 @@ static dt_status take_one(const dt_take *t, const dt_folder *in, const char *nam
 
 /* One look at the folder; *seen: checkpoints that were not taken, but those that were pruned while
  * they were read: *gone. */
-static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX], size_t *seen,
+static dt_status look(const dt_query *t, const dt_folder *in, char found[PATH_MAX], size_t *seen,
                       bool *gone)
 {
     dt_checkpoint_name *list = NULL;
@@ -247,7 +247,7 @@ static dt_status look(const dt_take *t, const dt_folder *in, char found[PATH_MAX
     return st;
 }
 
-dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t, char found[PATH_MAX])
+dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t, char found[PATH_MAX])
 {
     dt_folder in;
     size_t seen = 0;
@@ -279,7 +279,7 @@ bool dt_checkpoint_is(const dt_folder *f)
             dt_checkpoint_name_parse(strrchr(resolved, '/') + 1, &name));
 }
 
-dt_status dt_checkpoint_find(const char *path, const dt_take *t, char found[PATH_MAX])
+dt_status dt_checkpoint_find(const char *path, const dt_query *t, char found[PATH_MAX])
 {
     dt_rundir d = {.lock = -1};
     dt_folder in;
@@ -354,7 +354,7 @@ static dt_status newest_of_run(const char *run, char out[PATH_MAX])
     DT_TRY(dt_path_join(model, run, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     DT_TRY(model_steps(model, &steps));
     const dt_status st =
-        dt_checkpoint_find(run, &(dt_take){.first = steps + 1, .end = INT64_MAX}, out);
+        dt_checkpoint_find(run, &(dt_query){.first = steps + 1, .end = INT64_MAX}, out);
     if (st == DT_FORMAT && steps >= 0)
         dt_fail_clear(); /* those that are newer than the model are damaged */
     else
@@ -378,7 +378,7 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX])
         return newest_of_run(path, out);
     DT_TRY(dt_path_join(part, path, "MANIFEST"));
     if (dt_path_taken(part))
-        return dt_checkpoint_find(path, &(dt_take){.end = INT64_MAX}, out);
+        return dt_checkpoint_find(path, &(dt_query){.end = INT64_MAX}, out);
     snprintf(out, PATH_MAX, "%s", path);
     return DT_OK;
 }

@@ -77,7 +77,7 @@ dt_status dt_checkpoint_remove(const dt_folder *in, const char *name) DT_MUST_CH
 struct dt_checkpoint {
     dt_folder in;
     dt_manifest manifest;
-    dt_progress at;
+    dt_position at;
     bool best;
     const char *state_hash; /* borrowed from root */
     json_t *root;           /* state.json, owned */

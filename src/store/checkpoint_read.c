@@ -295,7 +295,7 @@ static dt_status check_hash(const dt_checkpoint *c, const dt_snapshot *into)
                    c->in.path, c->state_hash, now);
 }
 
-dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_progress *at)
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_position *at)
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
     const bool trains = files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0;
@@ -322,7 +322,7 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
 {
     dt_model_read r = {.net = NULL};
     dt_model_meta meta;
-    dt_progress at;
+    dt_position at;
     dt_options o;
 
     dt_options_init(&o);

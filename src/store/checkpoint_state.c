@@ -70,7 +70,7 @@ static json_t *options_json(const dt_options *o)
 
 dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *length)
 {
-    const dt_progress *at = &s->at;
+    const dt_position *at = &s->at;
     char weights[DT_DIGEST_CHARS] = "", all[DT_DIGEST_CHARS] = "";
     dt_digest of_weights, of_all;
 

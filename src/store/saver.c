@@ -50,7 +50,7 @@ static void *saver_main(void *context)
     dt_saver *v = context;
 
     saver_step_back();
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd);
     dt_record(DT_LANE_WRITER, 0, (uint64_t)v->s.at.run_step, began);
     if (st == DT_OK) {

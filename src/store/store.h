@@ -78,7 +78,7 @@ bool dt_rundir_held(const char *folder);
 
 /* Where a run stands: everything that the next step depends on beside the numbers, and
  * what its reports add up. Steps and epochs count from 0. */
-typedef struct dt_progress {
+typedef struct dt_position {
     int64_t epoch, step;  /* the next step to run, within its epoch; step may be the epoch's
                               length: then the epoch's test comes next */
     int64_t run_step;     /* steps done in the whole run */
@@ -87,7 +87,7 @@ typedef struct dt_progress {
     double best_accuracy; /* of all tests so far; -1: none */
     int64_t best_epoch;
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
-} dt_progress;
+} dt_position;
 
 /* The files of a checkpoint: one list for writer and reader. */
 #define DT_CHECKPOINT_FILE_LIST(X)                                                                 \
@@ -111,7 +111,7 @@ typedef struct dt_snapshot {
     float *momentum;    /* [net->slab_floats] */
     dt_portion portion; /* of all three; model NULL: they are whole */
     float *cut[DT_CHECKPOINT_FILES]; /* the portion's `cut` in each file */
-    dt_progress at;
+    dt_position at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
     char data_digest[DT_DIGEST_CHARS];    /* of the data's content */
@@ -181,27 +181,27 @@ const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
  * members are not read. DT_FORMAT names the first thing wrong; otherwise errors as dt_model_load.
  * On failure the arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
-                             dt_progress *at) DT_MUST_CHECK;
+                             dt_position *at) DT_MUST_CHECK;
 
 /* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL: each
  * that is valid. DT_FORMAT of `take` means that the checkpoint is not valid. */
-typedef struct dt_take {
+typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
     /* What becomes of a failure, or of DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */
     dt_status (*judge)(void *context, dt_status st);
     void *context;
-} dt_take;
+} dt_query;
 /* The newest such checkpoint of a run; found[0] = 0: there is none in that range. One that is
  * pruned meanwhile is passed over.
  * DT_FORMAT: there are some, and none is valid; DT_UNSUPPORTED, DT_IO: one is of a newer format,
  * or could not be read, and may be valid; DT_NOMEM. */
-dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_take *t,
+dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t,
                                char found[PATH_MAX]) DT_MUST_CHECK;
 /* The same of the run folder `path`; or the checkpoint that it is itself, of any step. DT_NOINPUT:
  * path does not exist. */
-dt_status dt_checkpoint_find(const char *path, const dt_take *t,
+dt_status dt_checkpoint_find(const char *path, const dt_query *t,
                              char found[PATH_MAX]) DT_MUST_CHECK;
 
 /* The run folder that `path` is, or that the checkpoint `path` lies in; out[0] = 0: it lies in

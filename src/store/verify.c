@@ -121,7 +121,7 @@ static dt_status verify_run_model(verdict *v)
 
 static dt_status verify_folder(verdict *v)
 {
-    const dt_take all = {
+    const dt_query all = {
         .end = INT64_MAX, .take = verify_checkpoint, .judge = verdict_add, .context = v};
     char found[PATH_MAX];
 

@@ -4,7 +4,7 @@
 
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS])
 {
-    static const int of[DT_PLACE_COUNT] = {
+    static const int of[DT_ACTIVITY_COUNT] = {
         [DT_AT_begin] = DT_ACCOUNT_rest,        [DT_AT_data] = DT_ACCOUNT_data,
         [DT_AT_forward] = DT_ACCOUNT_compute,   [DT_AT_backward] = DT_ACCOUNT_compute,
         [DT_AT_exchange] = DT_ACCOUNT_exchange, [DT_AT_checks] = DT_ACCOUNT_rest,
@@ -16,7 +16,7 @@ dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS])
     double waits = 0;
 
     memset(account, 0, DT_ACCOUNTS * sizeof *account);
-    for (int p = 0; p < DT_PLACE_COUNT; p++) {
+    for (int p = 0; p < DT_ACTIVITY_COUNT; p++) {
         account[of[p]] +=
             dt_record_seconds(DT_LANE_PHASE, p, DT_RECORD_KINDS) - dt_record_waited(p);
         waits += dt_record_waited(p);

@@ -24,7 +24,7 @@ dt_status dt_dry_run(dt_run *r)
     dt_test_result result;
 
     if (r->comm->rank == 0)
-        dt_head_print(stdout, r, "nothing (--dry-run)");
+        dt_banner_print(stdout, r, "nothing (--dry-run)");
     DT_TRY(dt_run_init(r));
     DT_TRY(time_step(r, &step_s));
     test_s = -dt_seconds();

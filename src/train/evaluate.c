@@ -114,7 +114,7 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
     const int64_t world = r->comm->world;
     dt_status st = DT_OK;
 
-    dt_place_phase(DT_AT_test);
+    dt_activity_phase(DT_AT_test);
     *stop = false;
     for (int64_t first = 0; first < chunks && !*stop; first += world) {
         const int64_t k = first + r->comm->rank;

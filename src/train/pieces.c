@@ -67,7 +67,7 @@ static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const d
     return dt_checkpoint_prune(&s->folder, of->at.run_step, &s->keep);
 }
 
-dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at, dt_save_how how)
+dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_position *at, dt_save_how how)
 {
     char folder[PATH_MAX] = "";
     dt_written mine[DT_CHECKPOINT_FILES], *all = NULL;

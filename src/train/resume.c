@@ -108,7 +108,7 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
 
 typedef struct resuming {
     const dt_run *r;
-    dt_progress *at;
+    dt_position *at;
 } resuming;
 
 static dt_status take(void *context, const dt_checkpoint *c)
@@ -147,9 +147,9 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
     return DT_OK;
 }
 
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_progress *at)
+dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_position *at)
 {
-    const dt_take t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .at = at}};
+    const dt_query t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .at = at}};
     const char *given = r->o.resume;
 
     path[0] = '\0';

@@ -13,14 +13,7 @@
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
 /* What a shard's leaf of the loss tree adds up; first_loss is 0 but for shard 0. */
-enum {
-    DT_LEAF_loss,
-    DT_LEAF_first_loss,
-    DT_LEAF_correct,
-    DT_LEAF_save,
-    DT_LEAF_stop,
-    DT_LEAF_COUNT
-};
+enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_CORRECT, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 
 typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
@@ -85,7 +78,7 @@ struct dt_run {
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
     double own_loss;                     /* sum over its images in this step */
-    dt_home home;                        /* where its threads run */
+    dt_affinity affinity;                /* where its threads run */
     int64_t global_batch;
     int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
     char bn[24];  /* --bn node, resolved; r->o.bn points here */
@@ -163,7 +156,7 @@ dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Of the run's weights, and of all its state at that place. Agreed. Collective. */
-dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
@@ -176,15 +169,15 @@ static inline dt_exchange *dt_run_exchange(const dt_run *r)
     return r->domain[DT_SLAB_HOME].exchange;
 }
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
-void dt_head_print(FILE *f, const dt_run *r, const char *folder);
+void dt_banner_print(FILE *f, const dt_run *r, const char *folder);
 /* How many ranks of one node give the bits of `ranks` sooner, if others do: ranks that take turns
  * on a core wait for one another, and more than some 8 threads share a shard unevenly
  * (docs/lab/performance.md). Local. */
-int dt_head_ranks(int cores, int ranks, int threads, int64_t shards);
+int dt_banner_ranks(int cores, int ranks, int threads, int64_t shards);
 
-/* Seconds of this rank from dt_record_restart to the last dt_place_phase. What the rank that waited
- * least has waited is exposed exchange; what this one waited beyond that, it waited for others.
- * Collective. */
+/* Seconds of this rank from dt_record_restart to the last dt_activity_phase. What the rank that
+ * waited least has waited is exposed exchange; what this one waited beyond that, it waited for
+ * others. Collective. */
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
 typedef struct dt_step_result {

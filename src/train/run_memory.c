@@ -179,7 +179,7 @@ static dt_status open_sums(dt_run *r)
         DT_TRY(dt_optim_open(&d->optim, r->model, (dt_slab_kind)i, &r->o, d->master.mem,
                              d->momentum.mem, r->threads));
     }
-    DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_LEAF_COUNT, &dt_fold_f64, shards));
+    DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_SUM_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, r->net->norm_channels,
                             &dt_fold_moments, shards));
     return dt_contexts_open(r, &r->contexts);

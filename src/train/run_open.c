@@ -21,12 +21,12 @@ static int threads_of(const dt_comm *c, const dt_options *o)
 }
 
 /* Before any memory is taken, so that it lies near the threads. */
-static void open_home(dt_run *r)
+static void open_affinity(dt_run *r)
 {
     if (r->grid.parts > 0) /* a trial of the run that has entered it */
         return;
-    dt_home_find(&r->home, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
-    dt_home_enter(&r->home, r->threads);
+    dt_affinity_find(&r->affinity, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
+    dt_affinity_enter(&r->affinity, r->threads);
 }
 
 static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose)
@@ -45,7 +45,7 @@ static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose
     r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = r->grid.parts > 0 ? (int)o->threads : threads_of(r->comm, o);
-    open_home(r);
+    open_affinity(r);
     DT_TRY(dt_precision_choose(r->o.precision, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
     return DT_OK;
@@ -68,7 +68,7 @@ static dt_status check_data_memory(dt_run *r)
 
 static dt_status open_source(dt_run *r)
 {
-    dt_place_phase(DT_AT_data);
+    dt_activity_phase(DT_AT_data);
     if (r->source)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, dt_source_open(&r->source, dt_path_moved(r->o.data), r->o.subset,
@@ -87,7 +87,7 @@ static dt_status open_data(dt_run *r)
                               &memory));
     DT_TRY(dt_comm_agree(r->comm, reads ? dt_source_load(r->source, memory, true) : DT_OK));
     DT_TRY(dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false)));
-    dt_place_phase(DT_AT_begin);
+    dt_activity_phase(DT_AT_begin);
     return DT_OK;
 }
 

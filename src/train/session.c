@@ -64,7 +64,7 @@ static bool own_output(void)
 
 /* What may refuse the run comes before what changes the folder; options.yaml is there before
  * anything else of the run, for it tells a run folder from any other. */
-static dt_status session_open(dt_session *s, const dt_run *r, const dt_progress *at)
+static dt_status session_open(dt_session *s, const dt_run *r, const dt_position *at)
 {
     char shown[PATH_MAX];
     const dt_target model = target_of(s, "model.safetensors", shown);
@@ -99,7 +99,7 @@ static dt_status session_open_other(dt_session *s, const dt_run *r)
                   : DT_OK;
 }
 
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at, const char *from)
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at, const char *from)
 {
     if (!s->leads)
         return session_open_other(s, r);
@@ -113,7 +113,7 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at
     if (strcmp(r->o.resume, "auto") == 0 && !from[0])
         dt_note("no checkpoint in %s to resume from: beginning at the first step", s->folder.path);
     /* The other styles' output is for parsers that know it. */
-    dt_head_print(strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr, r, s->folder.path);
+    dt_banner_print(strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr, r, s->folder.path);
     return DT_OK;
 }
 
@@ -154,7 +154,7 @@ dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record
     return s->leads ? line_written(r, dt_report_epoch(&s->report, record)) : DT_OK;
 }
 
-dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_progress *at,
+dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
                               dt_save_how how, dt_snapshot *out, int *metrics_fd)
 {
     *out = dt_run_snapshot(r);
@@ -167,7 +167,7 @@ dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_progress 
     return s->leads ? dt_report_records(&s->report, &out->at.metrics_bytes, metrics_fd) : DT_OK;
 }
 
-static dt_status start_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
+static dt_status start_save(dt_session *s, const dt_run *r, const dt_position *at, dt_save_how how)
 {
     dt_snapshot snapshot;
     int fd = -1;
@@ -182,7 +182,7 @@ dt_status dt_session_settle(dt_session *s, const dt_run *r)
     return s->saver ? disk_failed(r, dt_saver_wait(s->saver), "saving a checkpoint") : DT_OK;
 }
 
-dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at, dt_save_how how)
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at, dt_save_how how)
 {
     if (!s->leads)
         return DT_OK;

@@ -22,7 +22,7 @@ dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""): check
  * the room on the disk, write options.yaml, cut metrics.jsonl to what belongs to it, take the
  * saver's memory, print the first lines. On other ranks only a device's log. Local. */
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_progress *at,
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at,
                            const char *from) DT_MUST_CHECK;
 void dt_session_close(dt_session *s);
 
@@ -39,20 +39,20 @@ typedef struct dt_save_how {
     bool best, proved; /* as in dt_snapshot */
     bool wait;         /* until it is on the disk */
 } dt_save_how;
-dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_progress *at,
+dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at,
                           dt_save_how how) DT_MUST_CHECK;
 
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* What a checkpoint of this point says of the run; *metrics_fd: its records. Local, on rank 0. */
-dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_progress *at,
+dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
                               dt_save_how how, dt_snapshot *out, int *metrics_fd) DT_MUST_CHECK;
 
 /* The last checkpoint that was written whole, "": none. Local, on rank 0. */
 const char *dt_session_last(const dt_session *s);
 /* With --save-shards in place of dt_session_save: every rank writes its portion, and all wait for
  * it. DT_CANTCREATE: the folder is not seen by all. Agreed. Collective. */
-dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_progress *at,
+dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_position *at,
                          dt_save_how how) DT_MUST_CHECK;
 /* Once rank 0 has begun: its folder must be seen by all ranks. Agreed. Collective. */
 dt_status dt_pieces_check(const dt_session *s, dt_run *r) DT_MUST_CHECK;
@@ -76,7 +76,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  *   DT_NOINPUT      there is none in another folder
  * Local, on rank 0. */
 dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX],
-                    dt_progress *at) DT_MUST_CHECK;
+                    dt_position *at) DT_MUST_CHECK;
 /* The dt_snapshot.bits_class of a checkpoint that this program saves of r. */
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);
 

@@ -64,11 +64,11 @@ static void push_shard(dt_run *r, int k, int shard, bool save)
     double *loss = dt_reduce_leaf(r->loss_tree);
 
     r->own_loss += result->loss_sum;
-    loss[DT_LEAF_loss] = result->loss_sum;
-    loss[DT_LEAF_first_loss] = shard == 0 ? result->loss_sum : 0;
-    loss[DT_LEAF_correct] = (double)result->correct;
-    loss[DT_LEAF_save] = save;
-    loss[DT_LEAF_stop] = dt_signals_stop() != 0;
+    loss[DT_SUM_LOSS] = result->loss_sum;
+    loss[DT_SUM_FIRST_LOSS] = shard == 0 ? result->loss_sum : 0;
+    loss[DT_SUM_CORRECT] = (double)result->correct;
+    loss[DT_SUM_SAVE] = save;
+    loss[DT_SUM_STOP] = dt_signals_stop() != 0;
     dt_reduce_push(r->loss_tree);
     memcpy(dt_reduce_leaf(r->moment_tree), r->contexts.moments[k],
            r->net->norm_channels * sizeof(dt_moment));
@@ -82,12 +82,12 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     dt_contexts *c = &r->contexts;
     const dt_wave wave = dt_contexts_wave(r, c);
 
-    dt_place_phase(DT_AT_data);
+    dt_activity_phase(DT_AT_data);
     DT_TRY(load_wave(r, epoch, step, first));
-    dt_place_phase(DT_AT_forward);
+    dt_activity_phase(DT_AT_forward);
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
     DT_TRY(dt_grid_moments(r));
-    dt_place_phase(DT_AT_backward);
+    dt_activity_phase(DT_AT_backward);
     DT_TRY(dt_grid_turned(r));
     DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad[DT_SLAB_HOME], &observer));
     for (int k = c->first_home; k < c->first_home + c->homes; k++) {
@@ -106,7 +106,7 @@ typedef struct gradient_sum {
 } gradient_sum;
 typedef struct sums {
     gradient_sum gradient[DT_DOMAINS];
-    const double *loss;       /* [DT_LEAF_COUNT] */
+    const double *loss;       /* [DT_SUM_COUNT] */
     const dt_moment *moments; /* of batch norms, for the running statistics */
     int64_t asked[2];         /* to save, to stop: by ranks without shards, too */
 } sums;
@@ -115,7 +115,7 @@ static dt_status sum_up(dt_run *r, sums *s, bool save)
 {
     const void *loss = NULL, *moments = NULL;
 
-    dt_place_phase(DT_AT_exchange);
+    dt_activity_phase(DT_AT_exchange);
     *s = (sums){.asked = {save, dt_signals_stop() != 0}};
     for (int d = 0; d < r->domains; d++) {
         gradient_sum *g = &s->gradient[d];
@@ -128,8 +128,8 @@ static dt_status sum_up(dt_run *r, sums *s, bool save)
     s->loss = loss;
     s->moments = moments;
     if (r->comm->world <= r->o.shards) {
-        s->asked[0] = s->loss[DT_LEAF_save] > 0;
-        s->asked[1] = s->loss[DT_LEAF_stop] > 0;
+        s->asked[0] = s->loss[DT_SUM_SAVE] > 0;
+        s->asked[1] = s->loss[DT_SUM_STOP] > 0;
     }
     return DT_OK;
 }
@@ -151,7 +151,7 @@ static dt_status loss_failed(const dt_run *r, int64_t epoch, int64_t step, doubl
 /* Until what one rank of the node wrote is visible to the others. */
 static dt_status publish(dt_run *r)
 {
-    dt_place_phase(DT_AT_exchange);
+    dt_activity_phase(DT_AT_exchange);
     return dt_exchange_publish(dt_run_exchange(r));
 }
 
@@ -209,11 +209,11 @@ static dt_status update(dt_run *r, const sums *s, double lr, bool first)
     const dt_weights w = dt_run_weights(r), average = dt_run_average(r);
     const float part = first ? 1 : (float)(1 - r->o.ema);
 
-    dt_place_phase(DT_AT_update);
+    dt_activity_phase(DT_AT_update);
     for (int d = 0; d < r->domains; d++)
         update_domain(r, &r->domain[d], &s->gradient[d], lr, part);
     DT_TRY(publish(r));
-    dt_place_phase(DT_AT_update);
+    dt_activity_phase(DT_AT_update);
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->writes && average.net) /* means and variances */
@@ -239,11 +239,11 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     const int64_t global_step = epoch * r->steps_per_epoch + step;
     const double of_first = (double)dt_shard_size(n, (int)r->o.shards, 0, NULL);
     const double lr = dt_schedule_lr(&r->schedule, global_step);
-    const int64_t began = dt_place_clock();
+    const int64_t began = dt_activity_clock();
     sums s;
 
-    dt_place_step(global_step + 1);
-    dt_place_phase(DT_AT_data);
+    dt_activity_step(global_step + 1);
+    dt_activity_phase(DT_AT_data);
     DT_OBSERVE(r->observed, begin, epoch, step);
     r->own_loss = 0;
     const bool all = dt_grid_cuts(r); /* the group's */
@@ -253,22 +253,22 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     DT_TRY(sum_up(r, &s, save));
     *result = (dt_step_result){.save = s.asked[0] != 0,
                                .stop = s.asked[1] != 0,
-                               .loss = dt_nan_unsigned(s.loss[DT_LEAF_loss] / (double)n),
-                               .first_loss = s.loss[DT_LEAF_first_loss] / of_first,
-                               .accuracy = s.loss[DT_LEAF_correct] / (double)n,
+                               .loss = dt_nan_unsigned(s.loss[DT_SUM_LOSS] / (double)n),
+                               .first_loss = s.loss[DT_SUM_FIRST_LOSS] / of_first,
+                               .accuracy = s.loss[DT_SUM_CORRECT] / (double)n,
                                .lr = lr,
                                .images = n};
     result->own_loss = own_loss(r, n, result->loss);
-    dt_place_phase(DT_AT_checks);
+    dt_activity_phase(DT_AT_checks);
     if (!isfinite(result->loss) && !r->grid.trial) {
         DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END);
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
     }
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_STEP);
     DT_TRY(update(r, &s, lr, global_step == 0));
-    dt_place_phase(DT_AT_checks);
+    dt_activity_phase(DT_AT_checks);
     DT_OBSERVE(r->observed, updated, global_step + 1);
-    dt_place_phase(DT_AT_between);
+    dt_activity_phase(DT_AT_between);
     dt_record(DT_LANE_STEP, 0, (uint64_t)global_step + 1, began);
     return DT_OK;
 }

@@ -14,7 +14,7 @@ typedef struct training {
     dt_run *run;
     dt_session session;
     void *observed[DT_OBSERVERS]; /* states of its observers */
-    dt_progress at;
+    dt_position at;
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
     double steps_s;      /* in the steps after the first few of this start */
@@ -38,7 +38,7 @@ static dt_status save(training *t, dt_save_how how)
 {
     dt_run *r = t->run;
 
-    dt_place_phase(DT_AT_save);
+    dt_activity_phase(DT_AT_save);
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_SAVE);
     t->saved_s = dt_seconds();
     if (r->o.save_shards)
@@ -66,7 +66,7 @@ static dt_status preempted(training *t)
     dt_status st = DT_PREEMPTED;
 
     DT_TRY(dt_comm_max_i64(r->comm, &signal, 1));
-    dt_place_behind(t->at.run_step);
+    dt_activity_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, true);
     if (s->leads && dt_session_last(s)[0])
@@ -89,7 +89,7 @@ static dt_status preempted(training *t)
 static dt_status train_step(training *t)
 {
     dt_run *r = t->run;
-    dt_progress *at = &t->at;
+    dt_position *at = &t->at;
     const double began = dt_seconds();
     dt_step_result result;
 
@@ -151,7 +151,7 @@ static dt_status save_place(training *t)
 static dt_status end_epoch(training *t, double seconds)
 {
     dt_run *r = t->run;
-    dt_progress *at = &t->at;
+    dt_position *at = &t->at;
     dt_test_result test;
 
     dt_log_own("epoch %lld ends with step %lld: waited %.1f s for other ranks so far",
@@ -220,7 +220,7 @@ static dt_status take_good(void *context, const dt_checkpoint *c)
 {
     const dt_run *r = context;
     const dt_snapshot into = dt_run_snapshot(r);
-    dt_progress at;
+    dt_position at;
 
     return dt_checkpoint_load(c, &into, &at);
 }
@@ -230,7 +230,7 @@ static dt_status take_good(void *context, const dt_checkpoint *c)
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
-    const dt_take take = {.end = t->at.run_step, .take = take_good, .context = t->run};
+    const dt_query take = {.end = t->at.run_step, .take = take_good, .context = t->run};
     char good[PATH_MAX] = "";
 
     if (!s->leads)
@@ -250,7 +250,7 @@ static void name_last_good(training *t)
 
 static dt_status hashes(dt_run *r, dt_end_record *end)
 {
-    const dt_progress at = {.epoch = r->total_steps / r->steps_per_epoch,
+    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
                             .step = r->total_steps % r->steps_per_epoch};
     dt_digest weights, all;
 
@@ -266,7 +266,7 @@ static dt_status finish(training *t, dt_end_record *end)
     dt_run *r = t->run;
     dt_session *s = &t->session;
 
-    dt_place_phase(DT_AT_end);
+    dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
                            .seconds = dt_seconds() - t->start,
                            .step_s = t->steps ? t->steps_s / (double)t->steps : 0,
@@ -285,7 +285,7 @@ static dt_status finish(training *t, dt_end_record *end)
         DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
-    end->wall = dt_place_phase(DT_AT_end) - t->start; /* one clock with the account */
+    end->wall = dt_activity_phase(DT_AT_end) - t->start; /* one clock with the account */
     DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
     return dt_comm_agree(r->comm, dt_session_end(s, r, end));
@@ -306,7 +306,7 @@ static void report_refused(dt_comm *c, const dt_options *o)
 }
 
 /* Whether this run passes through the checkpoint's place. */
-static dt_status check_place(const dt_run *r, const char *path, const dt_progress *at)
+static dt_status check_place(const dt_run *r, const char *path, const dt_position *at)
 {
     const int64_t steps = r->steps_per_epoch;
 
@@ -353,7 +353,7 @@ static dt_status begin(training *t)
     t->save_steps = form.save_every.steps;
     t->save_s = form.save_every.seconds;
     DT_TRY(dt_comm_agree(r->comm, dt_stop_after_parse(r->o.stop_after, &form)));
-    t->at = (dt_progress){.best_accuracy = -1, .best_epoch = -1};
+    t->at = (dt_position){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
@@ -387,7 +387,7 @@ static dt_status begin(training *t)
     DT_TRY(st);
     if (leads && form.save_every.seconds > 0)
         dt_signals_stop_after(form.save_every.seconds);
-    dt_place_behind(t->at.run_step);
+    dt_activity_behind(t->at.run_step);
     return DT_OK;
 }
 
@@ -435,7 +435,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
         report_refused(c, o);
         return st;
     }
-    t.start = dt_place_phase(DT_AT_begin);
+    t.start = dt_activity_phase(DT_AT_begin);
     dt_record_restart();
     if (o->dry_run) {
         st = dt_dry_run(&r);

@@ -73,7 +73,7 @@ static void driver_fill(driver *d, int64_t k)
 {
     dt_fill_uniform(d->slab, 2 * (d->floats + d->channels), -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
     dt_fill_uniform(d->s.model.running_var, d->channels, 0, 1, (uint32_t)k, DT_STREAM_TEST, 0);
-    d->s.at = (dt_progress){.epoch = k / 7,
+    d->s.at = (dt_position){.epoch = k / 7,
                             .step = k % 7,
                             .run_step = k,
                             .loss_sum = (double)k / 3,
@@ -182,7 +182,7 @@ static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
 
 typedef struct loading {
     driver *d;
-    dt_progress at;
+    dt_position at;
 } loading;
 
 static dt_status take(void *context, const dt_checkpoint *c)
@@ -195,7 +195,7 @@ static dt_status take(void *context, const dt_checkpoint *c)
 static dt_status find(const dt_rundir *run, loading *l, bool names, char found[PATH_MAX],
                       char torn[PATH_MAX])
 {
-    const dt_take t = {.end = INT64_MAX, .take = take, .context = l};
+    const dt_query t = {.end = INT64_MAX, .take = take, .context = l};
     const dt_status st = dt_checkpoint_newest(run, &t, found);
 
     if (st == DT_FORMAT)

@@ -287,7 +287,7 @@ TEST(kernels_look_after_messages)
         const int before = tested;
         const double end = dt_seconds() + 0.03;
         while (dt_seconds() < end || two.messages < 2 * one.messages) {
-            dt_look();
+            dt_poll();
             dt_exchange_stats_get(t.x, &two);
         }
         if (one.messages == 0)
@@ -314,7 +314,7 @@ TEST(failures_of_looks_are_kept)
         write_leaves(&t, &leaf, rank, 1, 0, floats / 2);
         broken = 16; /* MPI_ERR_OTHER */
         for (const int before = tested; tested == before;)
-            dt_look();
+            dt_poll();
         broken = 0;
         assert_fails(dt_exchange_ready(t.x, floats / 2), DT_COMM, "MPI_Testall: ");
         assert_int_equal(dt_exchange_ready(t.x, floats), DT_COMM);

@@ -59,9 +59,9 @@ static void table_runs(uint32_t table)
     areas a = {malloc(all), malloc(all), malloc(all)};
     dt_moves *m = NULL;
     uint64_t sent = 0;
-    dt_place place = {.step = 0};
+    dt_activity place = {.step = 0};
 
-    dt_place_use(&place);
+    dt_activity_use(&place);
     assert_ok(dt_moves_create(&m, comm, KEYS));
     for (uint32_t i = 0; i < RECTS; i++) {
         dt_rect r = rect_of(&a, table, i);
@@ -87,7 +87,7 @@ static void table_runs(uint32_t table)
         assert_ok(dt_comm_barrier(comm));
     }
     assert_int_equal(place.sent_bytes, sent);
-    dt_place_use(NULL);
+    dt_activity_use(NULL);
     dt_moves_destroy(m);
     free(a.source);
     free(a.target);

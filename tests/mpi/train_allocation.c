@@ -87,7 +87,7 @@ static void steps_run(dt_run *r, dt_session *s, int64_t first, int64_t end)
 
 static void session_open(dt_session *s, const dt_run *r, FILE **out)
 {
-    const dt_progress at = {.best_accuracy = -1, .best_epoch = -1};
+    const dt_position at = {.best_accuracy = -1, .best_epoch = -1};
 
     memset(s, 0, sizeof *s);
     if (comm->rank > 0)

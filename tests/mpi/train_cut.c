@@ -38,20 +38,20 @@ static cut_step step_of(const cut_case *k)
     const dt_options o = options_of(k);
     dt_step_result result;
     dt_digest all;
-    dt_place place = {.step = 0};
+    dt_activity place = {.step = 0};
     cut_step s;
     dt_run r;
 
-    dt_place_use(&place);
+    dt_activity_use(&place);
     assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
     const int64_t before = place.sent_bytes;
     assert_ok(dt_run_step(&r, 0, 0, false, &result));
     s.sent = place.sent_bytes - before;
     const dt_traffic t = dt_traffic_of(r.model, r.contexts.plan[0], &r.o, comm->world, comm->rank);
     s.counted = (int64_t)(t.values + t.weights);
-    assert_ok(dt_run_hash(&r, (dt_progress){.run_step = 1}, &s.weights, &all));
+    assert_ok(dt_run_hash(&r, (dt_position){.run_step = 1}, &s.weights, &all));
     dt_run_close(&r);
-    dt_place_use(NULL);
+    dt_activity_use(NULL);
     return s;
 }
 

@@ -30,7 +30,7 @@ static void compute(double seconds)
 
     for (; seconds > 0; seconds -= slice) {
         usleep((useconds_t)(1e6 * DT_MIN(slice, seconds)));
-        dt_look();
+        dt_poll();
     }
 }
 

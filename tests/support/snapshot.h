@@ -72,7 +72,7 @@ static inline void snapshot_fill(fixture *f, int64_t k)
     const size_t variances = f->all - f->channels; /* never negative */
     dt_fill_uniform(f->slab, variances, -1, 1, (uint32_t)k, DT_STREAM_TEST, 0);
     dt_fill_uniform(f->slab + variances, f->channels, 0, 1, (uint32_t)k, DT_STREAM_TEST, 1);
-    f->s.at = (dt_progress){.epoch = k / 7,
+    f->s.at = (dt_position){.epoch = k / 7,
                             .step = k % 7,
                             .run_step = k,
                             .loss_sum = (double)k / 3,
@@ -93,7 +93,7 @@ static inline const char *step_path(const fixture *f, const char *name)
 }
 
 /* Whether a checkpoint can be resumed from, in memory of its own; sets *at. */
-static inline dt_status snapshot_check(const char *path, dt_progress *at)
+static inline dt_status snapshot_check(const char *path, dt_position *at)
 {
     dt_checkpoint *c = NULL;
 
@@ -104,7 +104,7 @@ static inline dt_status snapshot_check(const char *path, dt_progress *at)
     return st;
 }
 
-static inline dt_status snapshot_load(const char *path, const dt_snapshot *into, dt_progress *at)
+static inline dt_status snapshot_load(const char *path, const dt_snapshot *into, dt_position *at)
 {
     dt_checkpoint *c = NULL;
     DT_TRY(dt_checkpoint_open(&c, NULL, path));
@@ -117,7 +117,7 @@ static inline dt_status snapshot_load(const char *path, const dt_snapshot *into,
 static inline dt_status snapshot_find(const char *path, char found[PATH_MAX], capture *heard)
 {
     capture_begin(heard);
-    const dt_status st = dt_checkpoint_find(path, &(dt_take){.end = INT64_MAX}, found);
+    const dt_status st = dt_checkpoint_find(path, &(dt_query){.end = INT64_MAX}, found);
     capture_end(heard);
     return st;
 }
@@ -128,7 +128,7 @@ static inline void assert_loads_step(fixture *f, const char *path, int64_t k)
     float *slab = calloc(f->all, sizeof *slab);
     assert_non_null(slab);
     const dt_snapshot into = snapshot_of(f, slab);
-    dt_progress at;
+    dt_position at;
     dt_digest want, has;
 
     snapshot_fill(f, k);

@@ -56,7 +56,7 @@ TEST(fp16_is_read_whole)
         const dt_f16 x = (dt_f16)bits;
         const float want = dt_f16_to_f32(x);
         float got = 0;
-        dt_combine_pair(&dt_numbers[DT_NUMBER_fp16], DT_OP_MIN, &got, &x, &x, true, 1);
+        dt_allreduce_pair(&dt_numbers[DT_NUMBER_fp16], DT_OP_MIN, &got, &x, &x, true, 1);
         if (memcmp(&got, &want, sizeof got) != 0)
             fail_msg("%04x is read as %a, not %a", bits, (double)got, (double)want);
     }
@@ -66,7 +66,7 @@ TEST(fp16_is_read_whole)
     do {                                                                                           \
         const type l = (left), r = (right), w = (want);                                            \
         type got;                                                                                  \
-        dt_combine_pair(&dt_numbers[DT_NUMBER_##number], DT_OP_##op, &got, &l, &r, false, 1);      \
+        dt_allreduce_pair(&dt_numbers[DT_NUMBER_##number], DT_OP_##op, &got, &l, &r, false, 1);    \
         assert_memory_equal(&got, &w, sizeof got);                                                 \
     } while (0)
 
@@ -101,7 +101,7 @@ TEST(nan_passes)
                 for (int i = 0; i < 37; i++)
                     x[0][i] = x[1][i] = 1;
                 x[side][at] = NAN;
-                dt_combine_pair(&dt_numbers[DT_NUMBER_fp32], op, got, x[0], x[1], false, 37);
+                dt_allreduce_pair(&dt_numbers[DT_NUMBER_fp32], op, got, x[0], x[1], false, 37);
                 for (int i = 0; i < 37; i++)
                     assert_int_equal(isnan(got[i]) != 0, i == at);
             }

@@ -77,11 +77,11 @@ FOLDER_TEST(pieces_of_any_shape_are_joined_and_cut_again)
     assert_ok(join(&f, "c", "a", "b"));
     dt_tensor t = f->tensor[0];
     const dt_safetensors_content c = {&t, 1, &said, 1, fill, f, NULL, NULL};
-    t.takers = 3; /* of the rows */
-    for (t.taker = 0; t.taker < 3; t.taker++) {
+    t.writers = 3; /* of the rows */
+    for (t.writer = 0; t.writer < 3; t.writer++) {
         const char *const third[][2] = {{"0 of 3", "x"}, {"1 of 3", "y"}, {"2 of 3", "z"}};
-        said.value = third[t.taker][0];
-        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(here, third[t.taker][1])), &c, NULL));
+        said.value = third[t.writer][0];
+        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(here, third[t.writer][1])), &c, NULL));
     }
     assert_whole(f);
     assert_ok(join(&f, "y", "z", "x"));

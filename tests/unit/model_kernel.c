@@ -88,9 +88,9 @@ TEST(test_looks)
         for (int threads = 1; threads <= 8; threads += 7) { /* 8: threads pack for each other */
             conv_execute(&plain, &p, (dt_pass)pass, 32, threads);
             l.count = 0;
-            dt_look_set(0, look_counts, &l);
+            dt_poll_set(0, look_counts, &l);
             conv_execute(&looked, &p, (dt_pass)pass, 32, threads);
-            dt_look_set(0, NULL, &l);
+            dt_poll_set(0, NULL, &l);
             assert_in_range(l.count, 4, 100000); /* it runs twice */
             assert_memory_equal(plain.at[CONV_RESULT].data, looked.at[CONV_RESULT].data,
                                 plain.bytes);
@@ -106,11 +106,11 @@ TEST(test_interval)
     const double began = dt_seconds(), every = 0.002;
     looks l = {pthread_self(), 0};
 
-    dt_look_set(every, look_counts, &l);
-    dt_look();
+    dt_poll_set(every, look_counts, &l);
+    dt_poll();
     while (l.count < 5)
-        dt_look();
+        dt_poll();
     assert_true(dt_seconds() - began >= 5 * every);
-    dt_look_set(every, NULL, &l);
-    dt_look();
+    dt_poll_set(every, NULL, &l);
+    dt_poll();
 }

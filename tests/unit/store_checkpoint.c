@@ -13,7 +13,7 @@ SNAPSHOT_TEST(every_bit_comes_back)
 {
     float *slab = calloc(f->all, sizeof *slab);
     dt_checkpoint *c = NULL;
-    dt_progress at;
+    dt_position at;
 
     assert_non_null(slab);
     snapshot_fill(f, 123);
@@ -162,7 +162,7 @@ static file file_of(const char *folder, const char *name)
 /* Never loaded, and the message names folder and file. */
 static void assert_torn(fixture *f, const file *b)
 {
-    dt_progress at;
+    dt_position at;
 
     assert_int_equal(snapshot_load(b->folder, &f->s, &at), DT_FORMAT);
     if (!strstr(dt_fail_text(), b->folder) || !strstr(dt_fail_text(), b->name))
@@ -219,7 +219,7 @@ SNAPSHOT_TEST(no_damage_is_loaded)
 {
     static void (*const damage[])(fixture *, file *) = {flip_bits, resize, swap};
     char folder[FOLDER_PATH + 64];
-    dt_progress at;
+    dt_position at;
 
     snapshot_save(f, 1);
     snapshot_save(f, 2);
@@ -257,7 +257,7 @@ SNAPSHOT_TEST(numbers_and_states_are_not_believed)
         {"{", "[{}]\n{", "not JSON"},
     };
     char folder[FOLDER_PATH + 64];
-    dt_progress at;
+    dt_position at;
 
     snprintf(folder, sizeof folder, "%s", step_path(f, "step-0000000005"));
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
@@ -297,9 +297,9 @@ SNAPSHOT_TEST(the_newest_valid_one_is_found)
 
     for (int64_t k = 3; k <= 6; k++)
         snapshot_save(f, k);
-    assert_ok(dt_checkpoint_newest(&f->d, &(dt_take){.first = 4, .end = 6}, found));
+    assert_ok(dt_checkpoint_newest(&f->d, &(dt_query){.first = 4, .end = 6}, found));
     assert_string_equal(found, step_path(f, "step-0000000005"));
-    assert_ok(dt_checkpoint_newest(&f->d, &(dt_take){.first = 7, .end = 9}, found));
+    assert_ok(dt_checkpoint_newest(&f->d, &(dt_query){.first = 7, .end = 9}, found));
     assert_string_equal(found, "");
     folder_write(f->checkpoints, "step-0000000006/state.json", "{", 1);
     unlink(step_path(f, "step-0000000005/MANIFEST"));

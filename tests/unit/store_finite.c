@@ -96,7 +96,7 @@ SNAPSHOT_TEST(others_are_passed_over)
 {
     spoiled bad[SPOILED];
     char found[PATH_MAX];
-    dt_progress at;
+    dt_position at;
     capture heard;
 
     spoil(f, bad);

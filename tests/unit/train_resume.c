@@ -47,7 +47,7 @@ static void save(running *t, int64_t step, char path[PATH_MAX])
 
 typedef struct resumed {
     char path[PATH_MAX];
-    dt_progress at;
+    dt_position at;
 } resumed;
 
 /* What the run finds to resume from, and says of it. */

@@ -270,7 +270,7 @@ static void forward_band(const forward_unit *u, int line0, int p0, int p1)
 
     for (int first = u->block0; first < u->block1; first += t->weight_panel)
         for (int p = p0; p < p1; p += t->group)
-            for (int b = first; b < DT_MIN(u->block1, first + t->weight_panel); b++, dt_look())
+            for (int b = first; b < DT_MIN(u->block1, first + t->weight_panel); b++, dt_poll())
                 forward_group(u, line0, p, DT_MIN(p1, p + t->group), b);
 }
 

@@ -133,7 +133,7 @@ static void weights_band(const dt_weights_unit *u, int g0, int g1)
 
     for (int b0 = u->block0; b0 < u->block1; b0 += t->group) {
         const int b1 = DT_MIN(u->block1, b0 + t->group);
-        for (int ib = u->in_b0; ib < u->in_b1; ib++, dt_look()) {
+        for (int ib = u->in_b0; ib < u->in_b1; ib++, dt_poll()) {
             for (int b = b0; b < b1; b++)
                 for (int tap = 0; tap < t->taps_y * t->taps_x; tap++)
                     if (weights_has(u, b, tap, ib))

@@ -1,4 +1,4 @@
-/* train_head.c - what the head of a run says of the number of ranks. */
+/* train_banner.c - what the head of a run says of the number of ranks. */
 #include "test.h"
 
 #include "train/run.h"
@@ -21,6 +21,6 @@ TEST(ranks_that_are_sooner)
 
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
         assert_int_equal(
-            dt_head_ranks(rows[i].cores, rows[i].ranks, rows[i].threads, rows[i].shards),
+            dt_banner_ranks(rows[i].cores, rows[i].ranks, rows[i].threads, rows[i].shards),
             rows[i].better);
 }

@@ -1,4 +1,4 @@
-/* describe.c - a run as others see it: its files, and the ranks that compare it; and what the
+/* fingerprint.c - a run as others see it: its files, and the ranks that compare it; and what the
  * program is made of. */
 #include "run.h"
 
@@ -42,7 +42,7 @@ dt_snapshot dt_run_snapshot(const dt_run *r)
                          .images = dt_source_describe(r->source)};
 }
 
-dt_status dt_run_hash(dt_run *r, dt_progress at, dt_digest *weights, dt_digest *all)
+dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all)
 {
     dt_snapshot state = dt_run_snapshot(r);
 

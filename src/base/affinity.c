@@ -1,4 +1,4 @@
-/* home.c - the CPUs that this process may use, and those that a rank's threads keep to.
+/* affinity.c - the CPUs that this process may use, and those that a rank's threads keep to.
  *
  * Memory lies on the NUMA node whose CPU first writes to it, and is slow from others. So where a
  * machine's NUMA nodes, or else its packages, can be dealt to its ranks in equal numbers, or its
@@ -18,7 +18,7 @@ typedef struct part {
     unsigned number; /* the system's */
 } part;
 
-static cpu_set_t all; /* before dt_home_enter; empty: it has changed nothing */
+static cpu_set_t all; /* before dt_affinity_enter; empty: it has changed nothing */
 
 /* libgomp binds the first thread to one place before main (OMP_PROC_BIND): then its mask is not
  * the process's, and the places are. */
@@ -71,7 +71,8 @@ static int parts_of(hwloc_topology_t t, hwloc_obj_type_t type, part out[MOST_PAR
 }
 
 /* All ranks by parts of this kind, or none. `together` ranks have one share, of `each` parts. */
-static bool home_deal(dt_home *h, const char *kind, const part *p, int parts, const dt_seat *s)
+static bool affinity_deal(dt_affinity *h, const char *kind, const part *p, int parts,
+                          const dt_seat *s)
 {
     const int together = parts > 0 && s->ranks % parts == 0 ? s->ranks / parts : 1;
     const int shares = s->ranks / together, each = parts / shares, own = s->rank / together;
@@ -97,7 +98,7 @@ static bool home_deal(dt_home *h, const char *kind, const part *p, int parts, co
     return true;
 }
 
-void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s)
+void dt_affinity_on(dt_affinity *h, hwloc_topology_t t, const dt_seat *s)
 {
     static const struct {
         hwloc_obj_type_t type;
@@ -107,7 +108,7 @@ void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s)
     const char *reason = NULL;
     part parts[MOST_PARTS];
 
-    *h = (dt_home){.kind = NULL};
+    *h = (dt_affinity){.kind = NULL};
     if (s->ranks < 2)
         reason = "no: one rank has the machine";
     else if (s->bound)
@@ -117,29 +118,29 @@ void dt_home_on(dt_home *h, hwloc_topology_t t, const dt_seat *s)
     else if (s->quota > 0 && s->quota < CPU_COUNT(&allowed))
         reason = "no: its quota is less than the machine";
     for (size_t k = 0; k < DT_COUNT_OF(kinds) && !reason; k++)
-        if (home_deal(h, kinds[k].name, parts, parts_of(t, kinds[k].type, parts), s))
+        if (affinity_deal(h, kinds[k].name, parts, parts_of(t, kinds[k].type, parts), s))
             return;
     snprintf(h->text, sizeof h->text, "%s",
              reason ? reason : "no: packages do not divide among ranks, or have too few CPUs");
 }
 
-void dt_home_find(dt_home *h, int rank, int ranks, int threads)
+void dt_affinity_find(dt_affinity *h, int rank, int ranks, int threads)
 {
     dt_seat s = {.rank = rank, .ranks = ranks, .threads = threads};
     hwloc_topology_t t;
 
-    *h = (dt_home){.text = "no: hwloc finds no machine"};
+    *h = (dt_affinity){.text = "no: hwloc finds no machine"};
     /* LLVM's OpenMP has places, always. */
     s.bound = getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY");
     s.quota = dt_cgroup_limits("").cpus;
     dt_machine_cpus(&s.cpus);
     if (!dt_topology_load(&t))
         return;
-    dt_home_on(h, t, &s);
+    dt_affinity_on(h, t, &s);
     hwloc_topology_destroy(t);
 }
 
-void dt_home_enter(dt_home *h, int threads)
+void dt_affinity_enter(dt_affinity *h, int threads)
 {
     const cpu_set_t to = h->kind ? h->cpus : all;
     cpu_set_t before;
@@ -148,7 +149,7 @@ void dt_home_enter(dt_home *h, int threads)
     if (CPU_COUNT(&to) == 0)
         return;
     if (sched_setaffinity(0, sizeof to, &to) != 0) {
-        *h = (dt_home){.text = "no: the system refuses it"};
+        *h = (dt_affinity){.text = "no: the system refuses it"};
         return;
     }
     all = before;

@@ -1,10 +1,10 @@
-/* place.c - where this rank is: a few stores a layer, no lock, no call. A reader may see half of a
- * change; the next one completes it. One order is kept: a reader that sees the end of a rank's
+/* activity.c - where this rank is: a few stores a layer, no lock, no call. A reader may see half of
+ * a change; the next one completes it. One order is kept: a reader that sees the end of a rank's
  * waiting sees the time of that change, too. */
 #include "base.h"
 #include <time.h>
 
-int64_t dt_place_clock(void)
+int64_t dt_activity_clock(void)
 {
     struct timespec t;
 
@@ -14,7 +14,7 @@ int64_t dt_place_clock(void)
 
 double dt_seconds(void)
 {
-    return 1e-9 * (double)dt_place_clock();
+    return 1e-9 * (double)dt_activity_clock();
 }
 
 double dt_time(void)
@@ -25,14 +25,14 @@ double dt_time(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static dt_place unread;
-static dt_place *mine = &unread;
+static dt_activity unread;
+static dt_activity *mine = &unread;
 
 #define X(name, text) #name,
-const char *const dt_place_word[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
+const char *const dt_activity_word[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
 #undef X
 #define X(name, text) text,
-const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
+const char *const dt_activity_text[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
 #undef X
 
 #define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
@@ -41,7 +41,7 @@ const char *const dt_place_text[DT_PLACE_COUNT] = {DT_PLACE_LIST(X)};
 /* A change ends the waiting. */
 static void changed(void)
 {
-    const int64_t now = dt_place_clock(), waits = get(waits_ns), took = now - get(changed_ns);
+    const int64_t now = dt_activity_clock(), waits = get(waits_ns), took = now - get(changed_ns);
 
     if (!waits && took > get(longest_ns))
         put(longest_ns, took);
@@ -50,16 +50,16 @@ static void changed(void)
         atomic_store_explicit(&mine->waits_ns, 0, memory_order_release);
 }
 
-void dt_place_use(dt_place *place)
+void dt_activity_use(dt_activity *place)
 {
     mine = place ? place : &unread;
     put(layer, -1);
-    put(changed_ns, dt_place_clock());
+    put(changed_ns, dt_activity_clock());
 }
 
-void dt_place_step(int64_t step)
+void dt_activity_step(int64_t step)
 {
-    const int64_t now = dt_place_clock(), began = get(began_ns);
+    const int64_t now = dt_activity_clock(), began = get(began_ns);
 
     changed();
     if (began)
@@ -70,47 +70,47 @@ void dt_place_step(int64_t step)
     put(step, step);
 }
 
-void dt_place_behind(int64_t step)
+void dt_activity_behind(int64_t step)
 {
     put(began_ns, 0);
     put(step, step);
 }
 
-double dt_place_phase(dt_place_name phase)
+double dt_activity_phase(dt_activity_name phase)
 {
     static int64_t began;
 
     changed();
-    began = began ? dt_record(DT_LANE_PHASE, get(phase), 0, began) : dt_place_clock();
+    began = began ? dt_record(DT_LANE_PHASE, get(phase), 0, began) : dt_activity_clock();
     put(layer, -1);
     put(phase, (int)phase);
     return 1e-9 * (double)began;
 }
 
-dt_place_name dt_place_now(void)
+dt_activity_name dt_activity_now(void)
 {
-    return (dt_place_name)get(phase);
+    return (dt_activity_name)get(phase);
 }
 
-void dt_place_layer(int layer)
+void dt_activity_layer(int layer)
 {
     changed();
     put(layer, layer);
 }
 
-void dt_place_slice(int64_t slice)
+void dt_activity_slice(int64_t slice)
 {
     changed();
     put(slice, slice);
 }
 
-void dt_place_sent(size_t bytes)
+void dt_activity_sent(size_t bytes)
 {
     put(sent_bytes, get(sent_bytes) + (int64_t)bytes);
 }
 
-void dt_place_waits(void)
+void dt_activity_waits(void)
 {
     if (!get(waits_ns))
-        put(waits_ns, dt_place_clock());
+        put(waits_ns, dt_activity_clock());
 }

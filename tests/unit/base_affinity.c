@@ -1,4 +1,4 @@
-/* base_home.c - where a rank's threads keep to, on machines that hwloc makes up. */
+/* base_affinity.c - where a rank's threads keep to, on machines that hwloc makes up. */
 #include "test.h"
 
 #include "base/topology.h"
@@ -7,7 +7,7 @@
 enum { ALL = -1 };
 
 /* Of the first `cpus` CPUs that the process was started on (ALL: all). */
-static void home_on(dt_home *h, const char *machine, dt_seat seat, int cpus)
+static void home_on(dt_affinity *h, const char *machine, dt_seat seat, int cpus)
 {
     hwloc_topology_t t;
 
@@ -18,7 +18,7 @@ static void home_on(dt_home *h, const char *machine, dt_seat seat, int cpus)
     CPU_ZERO(&seat.cpus);
     for (int cpu = 0; cpu < (cpus == ALL ? has : cpus); cpu++)
         CPU_SET((size_t)cpu, &seat.cpus);
-    dt_home_on(h, t, &seat);
+    dt_affinity_on(h, t, &seat);
     hwloc_topology_destroy(t);
 }
 
@@ -59,7 +59,7 @@ TEST(ranks_get_equal_shares)
                               .threads = rows[i].threads,
                               .quota = rows[i].quota,
                               .bound = rows[i].bound};
-        dt_home h;
+        dt_affinity h;
         home_on(&h, rows[i].machine, seat, rows[i].cpus);
         assert_memory_equal(h.text, rows[i].text, strlen(rows[i].text));
         assert_int_equal(h.kind != NULL, rows[i].count > 0);
@@ -79,7 +79,7 @@ TEST(shares_cover_the_machine)
     for (size_t m = 0; m < DT_COUNT_OF(machine); m++)
         for (int ranks = 2; ranks <= 12; ranks++) {
             cpu_set_t seen, both, before;
-            dt_home h;
+            dt_affinity h;
             int same = 0;
             CPU_ZERO(&seen);
             CPU_ZERO(&before);
@@ -104,18 +104,18 @@ static void masks(cpu_set_t mask[2]) /* of each thread */
 
 TEST(threads_enter_and_leave)
 {
-    dt_home home = {.kind = "NUMA node"}, none = {.kind = NULL};
+    dt_affinity home = {.kind = "NUMA node"}, none = {.kind = NULL};
     cpu_set_t all, mask[2];
 
     masks(mask); /* libgomp's thread is there before */
     dt_machine_cpus(&all);
-    dt_home_enter(&none, 2);
+    dt_affinity_enter(&none, 2);
     for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&home.cpus) == 0; cpu++)
         if (CPU_ISSET(cpu, &all))
             CPU_SET(cpu, &home.cpus);
     for (int k = 0; k < 2; k++) {
-        dt_home *h = k == 0 ? &home : &none;
-        dt_home_enter(h, 2);
+        dt_affinity *h = k == 0 ? &home : &none;
+        dt_affinity_enter(h, 2);
         masks(mask);
         assert_true(CPU_EQUAL(&mask[0], k == 0 ? &home.cpus : &all));
         assert_true(CPU_EQUAL(&mask[1], k == 0 ? &home.cpus : &all));
@@ -124,6 +124,6 @@ TEST(threads_enter_and_leave)
     }
     CPU_ZERO(&home.cpus);
     CPU_SET(CPU_SETSIZE - 1, &home.cpus); /* the system refuses a CPU that it does not have */
-    dt_home_enter(&home, 2);
+    dt_affinity_enter(&home, 2);
     assert_null(home.kind);
 }

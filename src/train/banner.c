@@ -1,4 +1,4 @@
-/* head.c - what a person wants to know before the first step. All the rest is in options.yaml. */
+/* banner.c - what a person wants to know before the first step. All the rest is in options.yaml. */
 #include "run.h"
 
 static const char *plural(int64_t n)
@@ -49,8 +49,8 @@ static void head_machine(FILE *f, const dt_run *r)
             plural(r->threads));
     if (r->o.threads == 0 && dt_threads_asked() > 0)
         fprintf(f, " by OMP_NUM_THREADS");
-    if (r->home.kind)
-        fprintf(f, " bound to %ss", r->home.kind);
+    if (r->affinity.kind)
+        fprintf(f, " bound to %ss", r->affinity.kind);
     if (nodes > 1)
         fprintf(f, " on %d nodes", nodes);
     const dt_isa isa = r->precision == DT_BF16 ? dt_isa_bits() : dt_isa_current();
@@ -89,7 +89,7 @@ static void head_options(FILE *f, const dt_run *r)
         fputc('\n', f);
 }
 
-int dt_head_ranks(int cores, int ranks, int threads, int64_t shards)
+int dt_banner_ranks(int cores, int ranks, int threads, int64_t shards)
 {
     enum { FEW = 8 };
     int more = cores / FEW;
@@ -105,7 +105,7 @@ static void head_cores(FILE *f, const dt_run *r)
 {
     const int cores = dt_comm_node_cpus(r->comm), ranks = r->comm->node_ranks;
     const bool same = dt_exchange_exact(dt_run_exchange(r)) && r->comm->nodes == 1;
-    const int better = dt_head_ranks(cores, ranks, r->threads, r->o.shards);
+    const int better = dt_banner_ranks(cores, ranks, r->threads, r->o.shards);
 
     if (better == ranks || (better > ranks && !same))
         return;
@@ -117,7 +117,7 @@ static void head_cores(FILE *f, const dt_run *r)
     fprintf(f, "\n");
 }
 
-void dt_head_print(FILE *f, const dt_run *r, const char *folder)
+void dt_banner_print(FILE *f, const dt_run *r, const char *folder)
 {
     head_network(f, r);
     head_data(f, r);

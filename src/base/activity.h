@@ -1,13 +1,13 @@
-/* place.h - where this rank is, and what took how long; a part of base.h. */
-#ifndef DT_PLACE_H
-#define DT_PLACE_H
+/* activity.h - where this rank is, and what took how long; a part of base.h. */
+#ifndef DT_ACTIVITY_H
+#define DT_ACTIVITY_H
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* ---- Where this rank is ---------------------------------------------------------- */
 
-#define DT_PLACE_LIST(X)                                                                           \
+#define DT_ACTIVITY_LIST(X)                                                                        \
     X(begin, "the beginning")                                                                      \
     X(data, "loading images")                                                                      \
     X(forward, "forward")                                                                          \
@@ -19,42 +19,43 @@
     X(save, "saving a checkpoint")                                                                 \
     X(between, "between two steps")                                                                \
     X(end, "the end")
-typedef enum dt_place_name {
+typedef enum dt_activity_name {
 #define X(name, text) DT_AT_##name,
-    DT_PLACE_LIST(X)
+    DT_ACTIVITY_LIST(X)
 #undef X
-        DT_PLACE_COUNT
-} dt_place_name;
-extern const char *const dt_place_word[DT_PLACE_COUNT], *const dt_place_text[DT_PLACE_COUNT];
+        DT_ACTIVITY_COUNT
+} dt_activity_name;
+extern const char *const dt_activity_word[DT_ACTIVITY_COUNT],
+    *const dt_activity_text[DT_ACTIVITY_COUNT];
 
 /* One rank's place. Only its main thread writes it; others read it at any time, also after the
  * process is gone. Times are in nanoseconds of the monotonic clock. */
-typedef struct dt_place {
+typedef struct dt_activity {
     _Atomic int64_t step;                 /* of the run, from 1; 0: before the first */
-    _Atomic int phase, layer;             /* a dt_place_name; a step of the plan, -1: none */
+    _Atomic int phase, layer;             /* a dt_activity_name; a step of the plan, -1: none */
     _Atomic int64_t slice;                /* bucket of the gradient that the exchange waits for */
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
     _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */
     _Atomic int64_t longest_ns, before_ns; /* longest time between changes: in this step, in the
                                             * last */
-} dt_place;
+} dt_activity;
 
-int64_t dt_place_clock(void);
+int64_t dt_activity_clock(void);
 /* From now on changes are written to `place`, which is borrowed; NULL: nowhere. */
-void dt_place_use(dt_place *place);
-void dt_place_step(int64_t step);
+void dt_activity_use(dt_activity *place);
+void dt_activity_step(int64_t step);
 /* The rank is after that step and before the next one. */
-void dt_place_behind(int64_t step);
+void dt_activity_behind(int64_t step);
 /* Returns dt_seconds() of the change. */
-double dt_place_phase(dt_place_name phase);
-dt_place_name dt_place_now(void); /* the phase */
-void dt_place_layer(int layer);
-void dt_place_slice(int64_t slice);
+double dt_activity_phase(dt_activity_name phase);
+dt_activity_name dt_activity_now(void); /* the phase */
+void dt_activity_layer(int layer);
+void dt_activity_slice(int64_t slice);
 /* So many bytes were handed to MPI. */
-void dt_place_sent(size_t bytes);
+void dt_activity_sent(size_t bytes);
 /* The rank waits for others until the next change. */
-void dt_place_waits(void);
+void dt_activity_waits(void);
 
 /* ---- What took how long ------------------------------------------------------------- */
 
@@ -62,7 +63,7 @@ void dt_place_waits(void);
  * `what` and `size` are: */
 typedef enum dt_lane {
     DT_LANE_STEP,   /* 0; the step of the run, from 1 */
-    DT_LANE_PHASE,  /* a dt_place_name; 0 */
+    DT_LANE_PHASE,  /* a dt_activity_name; 0 */
     DT_LANE_LAYER,  /* see DT_CLOCKED (model/model.h); 0 */
     DT_LANE_WAIT,   /* one of DT_COLLECTIVE_LIST (dist/dist.h) that this rank was in; bytes */
     DT_LANE_BUCKET, /* the oldest bucket of the gradient that was under way; bytes */
@@ -70,7 +71,7 @@ typedef enum dt_lane {
     DT_LANES
 } dt_lane;
 typedef struct dt_event {
-    int64_t began, ended; /* by dt_place_clock */
+    int64_t began, ended; /* by dt_activity_clock */
     uint64_t size;
     int what; /* below DT_RECORD_KINDS */
 } dt_event;

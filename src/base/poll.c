@@ -1,4 +1,4 @@
-/* look.c - work that is done now and then in the middle of other work. */
+/* poll.c - work that is done now and then in the middle of other work. */
 #include "base.h"
 
 enum { LOOKS = 4 };
@@ -17,7 +17,7 @@ static int look_of(const void *context)
     return i;
 }
 
-void dt_look_set(double every_s, void (*run)(void *context), void *context)
+void dt_poll_set(double every_s, void (*run)(void *context), void *context)
 {
     const int own = look_of(context), i = own < LOOKS ? own : look_of(NULL);
 
@@ -26,15 +26,15 @@ void dt_look_set(double every_s, void (*run)(void *context), void *context)
     look[i].run = run;
     look[i].context = run ? context : NULL;
     look[i].every_ns = (int64_t)(1e9 * every_s);
-    look[i].last_ns = dt_place_clock();
+    look[i].last_ns = dt_activity_clock();
 }
 
-void dt_look(void)
+void dt_poll(void)
 {
     for (int i = 0; i < LOOKS; i++) {
-        if (!look[i].run || dt_place_clock() - look[i].last_ns < look[i].every_ns)
+        if (!look[i].run || dt_activity_clock() - look[i].last_ns < look[i].every_ns)
             continue;
         look[i].run(look[i].context);
-        look[i].last_ns = dt_place_clock();
+        look[i].last_ns = dt_activity_clock();
     }
 }

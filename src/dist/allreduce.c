@@ -1,4 +1,4 @@
-/* combine.c - arrays of numbers are summed over ranks, in the order of the tree.
+/* allreduce.c - arrays of numbers are summed over ranks, in the order of the tree.
  *
  * Each rank owns a part of the numbers and completes their sums: it receives the other ranks'
  * operands of its part (scatter), folds, and sends the results on (gather), by pieces, so that
@@ -19,7 +19,7 @@ enum {
 };
 enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, HELD, KEPT }; /* memory after the pieces' buffers */
 
-struct dt_combine {
+struct dt_allreduce {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
     void *kept[KEPT];   /* memory, which grows as it must; owned */
@@ -27,13 +27,13 @@ struct dt_combine {
     bool grows;         /* in this call: on all ranks, which had the same calls before */
 
     /* The call under way. */
-    dt_combine_opts o;
+    dt_allreduce_opts o;
     dt_fold fold;
     bool few;
     size_t most, pieces; /* numbers of a piece; pieces of the largest part */
 };
 
-dt_status dt_combine_create(dt_combine **k, dt_comm *c)
+dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
 {
     DT_TRY(dt_calloc(k, 1, sizeof **k, "sums"));
     (*k)->comm = c;
@@ -44,7 +44,7 @@ dt_status dt_combine_create(dt_combine **k, dt_comm *c)
     return DT_OK;
 }
 
-static void forget(dt_combine *k)
+static void forget(dt_allreduce *k)
 {
     for (int i = 0; i < KEPT; i++) {
         free(k->kept[i]);
@@ -53,7 +53,7 @@ static void forget(dt_combine *k)
     }
 }
 
-void dt_combine_destroy(dt_combine *k)
+void dt_allreduce_destroy(dt_allreduce *k)
 {
     if (!k)
         return;
@@ -66,7 +66,7 @@ void dt_combine_destroy(dt_combine *k)
 }
 
 /* Memory number i has `bytes` from now on. */
-static dt_status keep(dt_combine *k, int i, size_t bytes)
+static dt_status keep(dt_allreduce *k, int i, size_t bytes)
 {
     if (bytes <= k->bytes[i])
         return DT_OK;
@@ -82,18 +82,18 @@ static dt_status keep(dt_combine *k, int i, size_t bytes)
 
 /* ---- Parts and pieces -------------------------------------------------------------- */
 
-static size_t wide_bytes(const dt_combine *k)
+static size_t wide_bytes(const dt_allreduce *k)
 {
     return k->o.number->wide[k->o.op].bytes;
 }
 
-static size_t operand_bytes(const dt_combine *k, const dt_held *h)
+static size_t operand_bytes(const dt_allreduce *k, const dt_held *h)
 {
     return h->leaves == 1 ? k->o.number->bytes : wide_bytes(k);
 }
 
 /* The numbers that rank r completes. */
-static dt_span part_of(const dt_combine *k, int r)
+static dt_span part_of(const dt_allreduce *k, int r)
 {
     size_t first = 0;
 
@@ -107,7 +107,7 @@ static dt_span part_of(const dt_combine *k, int r)
     return dt_spans_slice((dt_span){0, k->o.count}, r, k->comm->world);
 }
 
-static dt_span piece_of(const dt_combine *k, int r, size_t piece)
+static dt_span piece_of(const dt_allreduce *k, int r, size_t piece)
 {
     const dt_span part = part_of(k, r);
     const size_t at = DT_MIN(piece * k->most, part.count);
@@ -115,7 +115,7 @@ static dt_span piece_of(const dt_combine *k, int r, size_t piece)
 }
 
 /* Where this rank's results of a piece go: to the buffer, where it only passes them on. */
-static char *results_of(const dt_combine *k, size_t piece, dt_span s)
+static char *results_of(const dt_allreduce *k, size_t piece, dt_span s)
 {
     char *out = k->o.out;
 
@@ -128,7 +128,7 @@ static char *results_of(const dt_combine *k, size_t piece, dt_span s)
 
 /* ---- The plan of a call -------------------------------------------------------------- */
 
-static dt_status plan_operands(dt_combine *k)
+static dt_status plan_operands(dt_allreduce *k)
 {
     const int world = k->comm->world;
 
@@ -150,7 +150,7 @@ static dt_status plan_operands(dt_combine *k)
     return keep(k, SCRATCH, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
 }
 
-static dt_status plan(dt_combine *k, const dt_combine_opts *o)
+static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
 {
     const size_t wide = o->number->wide[o->op].bytes;
     size_t largest = 0;
@@ -171,7 +171,7 @@ static dt_status plan(dt_combine *k, const dt_combine_opts *o)
 /* ---- A piece ------------------------------------------------------------------------ */
 
 /* Begin to receive the operands of this rank's piece, and to send those of the others'. */
-static dt_status scatter(dt_combine *k, size_t piece)
+static dt_status scatter(dt_allreduce *k, size_t piece)
 {
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
@@ -201,7 +201,7 @@ static dt_status scatter(dt_combine *k, size_t piece)
 }
 
 /* Block by block: what is rounded at the end is still in the cache. */
-static void fold_piece(dt_combine *k, size_t piece, dt_span s)
+static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
@@ -230,7 +230,7 @@ static void fold_piece(dt_combine *k, size_t piece, dt_span s)
 }
 
 /* Fold this rank's piece, and begin to send the results on, and to receive the others'. */
-static dt_status complete(dt_combine *k, size_t piece)
+static dt_status complete(dt_allreduce *k, size_t piece)
 {
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
@@ -254,7 +254,7 @@ static dt_status complete(dt_combine *k, size_t piece)
     return DT_OK;
 }
 
-dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
+dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o)
 {
     enum { LAG = COMBINE_AHEAD - 1 };
 
@@ -277,8 +277,8 @@ dt_status dt_combine_run(dt_combine *k, const dt_combine_opts *o)
     return DT_OK;
 }
 
-void dt_combine_pair(const dt_number *number, int op, void *to, const void *left, const void *right,
-                     bool leaves, size_t count)
+void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
+                       const void *right, bool leaves, size_t count)
 {
     _Alignas(64) char scratch[2 * DT_FOLD_BYTES];
     const dt_leaf leaf = leaves ? (dt_leaf)number->leaf : DT_LEAF_PLAIN;
