@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "check/check.h"
 #include "small_run.h"
 
 /* ---- Broadcast ------------------------------------------------------------------------------ */
@@ -142,6 +143,7 @@ TEST(means_are_over_images)
 
 int main(int argc, char **argv)
 {
+    dt_extra_check(); /* with room for packing again */
     ranks_open(argc, argv);
     return ranks_close(tests_run(NULL, NULL));
 }
