@@ -51,11 +51,7 @@ target_link_libraries(dtrain-dist PRIVATE dt_flags MPI::MPI_C PkgConfig::JANSSON
     PkgConfig::HWLOC PkgConfig::CRYPTO)
 target_link_options(dtrain-dist PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/extra/lib/dist.map
     -Wl,-z,defs -Wl,-z,relro,-z,now)
-# MPICH declares statuses as an array that is written, which MPI_STATUSES_IGNORE is not.
-if(MPI_C_LIBRARIES MATCHES "mpich" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(dt_dist PRIVATE -Wno-stringop-overflow)
-    target_compile_options(dtrain-dist PRIVATE -Wno-stringop-overflow)
-endif()
+target_compile_options(dtrain-dist PRIVATE ${DT_MPI_FLAGS})
 add_executable(dtrain-dist-check bench/dist_check.c)
 target_include_directories(dtrain-dist-check PRIVATE extra)
 target_link_libraries(dtrain-dist-check PRIVATE dt_flags dtrain-dist)

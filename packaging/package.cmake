@@ -2,15 +2,15 @@
 # from the start). The tree may be moved: its links are relative.
 set(CPACK_PACKAGE_CONTACT "the dtrain authors <dtrain@dtrain.invalid>" CACHE STRING "a package's maintainer")
 install(TARGETS dtrain DESTINATION bin)
-install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/packaging/make-files\" \"$<TARGET_FILE:dtrain>\"
-    \"${CMAKE_BINARY_DIR}/made\" \"${CPACK_PACKAGE_CONTACT}\" RESULT_VARIABLE failed)
-    if(failed)
-        message(FATAL_ERROR \"packaging/make-files has failed: \${failed}\")
-    endif()")
-install(DIRECTORY ${CMAKE_BINARY_DIR}/made/ DESTINATION . USE_SOURCE_PERMISSIONS)
-
 if(DTRAIN_EXTRAS)
     include(packaging/library.cmake)
+    # The manual and the completions, which the core alone has not.
+    install(CODE "execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/packaging/make-files\" \"$<TARGET_FILE:dtrain>\"
+    \"${CMAKE_BINARY_DIR}/made\" \"${CPACK_PACKAGE_CONTACT}\" RESULT_VARIABLE failed)
+        if(failed)
+            message(FATAL_ERROR \"packaging/make-files has failed: \${failed}\")
+        endif()")
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/made/ DESTINATION . USE_SOURCE_PERMISSIONS)
 endif()
 
 set(CPACK_GENERATOR DEB)

@@ -26,10 +26,10 @@ file == 2 && /^@[A-Z]+@$/ {
 file == 2 { print }
 
 # metavar "": takes no value; "[no]": a flag; commands: those that alone take it, "": training's
-function take_option(name, value, standard, words, writers, heading, text) {
+function take_option(name, value, standard, words, takers, heading, text) {
     option[++options] = name
     metavar[name] = value; usual[name] = standard; choices[name] = words
-    commands_of[name] = writers; group[name] = heading; help[name] = text
+    commands_of[name] = takers; group[name] = heading; help[name] = text
 }
 function has(words, word) { return index(words " ", " " word " ") > 0 }
 # What `dtrain COMMAND --help` shows, and what every command takes.

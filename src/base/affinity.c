@@ -131,7 +131,8 @@ void dt_affinity_find(dt_affinity *h, int rank, int ranks, int threads)
 
     *h = (dt_affinity){.text = "no: hwloc finds no machine"};
     /* LLVM's OpenMP has places, always. */
-    s.bound = getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY");
+    s.bound = getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY") ||
+              getenv("KMP_AFFINITY");
     s.quota = dt_cgroup_limits("").cpus;
     dt_machine_cpus(&s.cpus);
     if (!dt_topology_load(&t))

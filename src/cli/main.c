@@ -64,8 +64,9 @@ static dt_status main_run(dt_comm *c, int argc, char **argv)
     DT_GO(st, dt_comm_agree(c, runs ? dt_comm_check_asked(c) : DT_OK), out);
     DT_GO(st, dt_comm_agree(c, settings.command->computes ? dt_memory_check_limits() : DT_OK), out);
     DT_GO(st, dt_settings_resume(&settings, c), out);
-    if (settings.options.strategy[0] == '@') /* each rank reads the file */
-        DT_GO(st, dt_comm_agree(c, dt_strategy_load(&settings.options, settings.strategy)), out);
+    const bool file = settings.options.strategy[0] == '@'; /* each rank reads it */
+    st = file ? dt_strategy_load(&settings.options, settings.strategy) : DT_OK;
+    DT_GO(st, dt_comm_agree(c, st), out);
     DT_GO(st, dt_settings_same(&settings, c), out);
     if (settings.options.log_dir[0] && !settings.options.dry_run)
         DT_GO(st, dt_comm_agree(c, dt_log_into(settings.options.log_dir)), out);

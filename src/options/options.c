@@ -211,7 +211,7 @@ int dt_options_parts(const dt_options *o, int world)
 
 dt_status dt_options_check_cuts(const dt_options *o)
 {
-    bool cuts = o->searches || o->tensor_parallel > 1;
+    bool cuts = o->searches || o->tensor_parallel > 1 || o->strategy[0] == '@';
 
     for (const char *word = o->strategy + strspn(o->strategy, " "); *word;) {
         const size_t length = strcspn(word, " ");

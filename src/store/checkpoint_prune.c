@@ -11,7 +11,13 @@
 
 /* ---- Removing --------------------------------------------------------------------------- */
 
-/* What a checkpoint holds, and a folder of portions in it; all else is somebody's. */
+static int is_portion(const struct dirent *e)
+{
+    return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9]-model-00001-of-00001.safetensors", e->d_name,
+                   0) == 0;
+}
+
+/* What a checkpoint holds; all else is somebody's. */
 static int is_ours(const struct dirent *e)
 {
     static const char *const ours[] = {
@@ -19,38 +25,39 @@ static int is_ours(const struct dirent *e)
         DT_CHECKPOINT_FILE_LIST(X)
 #undef X
             "MANIFEST",
-        "momentum",
-        "trained",
-        "shard-[0-9][0-9][0-9][0-9][0-9]-model-00001-of-00001.safetensors"};
+        "momentum", "trained"};
 
     for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
-        if (fnmatch(ours[i], e->d_name, 0) == 0)
+        if (strcmp(ours[i], e->d_name) == 0)
             return 1;
-    return 0;
+    return is_portion(e);
 }
 
-/* False with errno. A link goes itself: what it leads to is somebody else's. */
-static bool remove_ours(int in, const char *name)
+/* False with errno. A link goes itself: what it leads to is somebody else's. A folder in a
+ * checkpoint holds portions alone. */
+static bool remove_ours(int in, const char *name, int (*ours)(const struct dirent *e))
 {
     const int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const int how = fd < 0 && (errno == ENOTDIR || errno == ELOOP) ? 0 : AT_REMOVEDIR;
     struct dirent **entry = NULL;
-    const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, is_ours, alphasort);
+    const int n = fd < 0 ? 0 : scandirat(fd, ".", &entry, ours, alphasort);
     bool good = n >= 0;
 
+    if (fd < 0)
+        return unlinkat(in, name, 0) == 0 || errno == ENOENT;
     for (int i = 0; i < n; i++) {
-        good = good && remove_ours(fd, entry[i]->d_name);
+        const char *inner = entry[i]->d_name;
+        good = good && (ours == is_ours ? remove_ours(fd, inner, is_portion)
+                                        : unlinkat(fd, inner, 0) == 0 || errno == ENOENT);
         free(entry[i]);
     }
     free(entry);
-    if (fd >= 0)
-        close(fd);
-    return good && (unlinkat(in, name, how) == 0 || errno == ENOTEMPTY);
+    close(fd);
+    return good && (unlinkat(in, name, AT_REMOVEDIR) == 0 || errno == ENOTEMPTY);
 }
 
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name)
 {
-    if (remove_ours(in->fd, name))
+    if (remove_ours(in->fd, name, is_ours))
         return DT_OK;
     return dt_fail(DT_IO, "cannot remove %s/%s: %s; remove it by hand", in->path, name,
                    strerror(errno));

@@ -20,6 +20,7 @@ static struct {
     const float *grad; /* of the shard, until the bit is flipped */
 } flip;
 static dt_run_observer checks, flipped; /* the same, with a flip around them */
+static void *inner;                     /* the state of the checks; NULL: none are on */
 
 static dt_status open_flip(void **state, dt_run *r)
 {
@@ -33,7 +34,10 @@ static dt_status open_flip(void **state, dt_run *r)
     while (text && strcmp(r->net->param[flip.param].name, flip.tensor) != 0)
         if (++flip.param == r->net->params)
             abort();
-    return checks.open(state, r);
+    inner = NULL;
+    const dt_status st = checks.open(&inner, r);
+    *state = inner ? inner : text ? &flip : NULL; /* a bit goes wrong without checks, too */
+    return st;
 }
 
 static bool flips(const char *what)
@@ -44,6 +48,7 @@ static bool flips(const char *what)
 /* Others of the node may still be hashing what the update before wrote: they are waited for. */
 static void begin(void *state, int64_t epoch, int64_t step)
 {
+    (void)state;
     dt_run *r = flip.run;
     const dt_piece x = dt_model_piece(r->model, flip.param);
     const dt_domain *own = &r->domain[x.cut ? DT_SLAB_CUT : DT_SLAB_HOME];
@@ -52,7 +57,8 @@ static void begin(void *state, int64_t epoch, int64_t step)
 
     flip.now = now && flip.rank == r->comm->rank;
     flip.grad = NULL;
-    checks.begin(state, epoch, step);
+    if (inner)
+        checks.begin(inner, epoch, step);
     if (now && dt_comm_barrier(r->comm) != DT_OK)
         abort();
     if (flips("weight") || flips("momentum"))
@@ -76,21 +82,53 @@ void __wrap_dt_loader_train(const dt_loader *l, int64_t epoch, int64_t step, int
 
 static void take(void *state, int shard, const float *grad)
 {
+    (void)state;
     if (flips("gradient") && shard == flip.run->first_shard)
         flip.grad = grad;
-    checks.shard(state, shard, grad);
+    if (inner)
+        checks.shard(inner, shard, grad);
 }
 
 /* Before the replay hashes it: it stands for a gradient that was computed wrongly. */
 static void gradient(void *state, size_t floats_done)
 {
+    (void)state;
     const dt_param *p = &flip.run->net->param[flip.param];
 
     if (flip.grad && p->offset + p->count <= floats_done) {
         flip_bit((void *)(uintptr_t)(flip.grad + p->offset), flip.bit);
         flip.grad = NULL;
     }
-    checks.gradient(state, floats_done);
+    if (inner)
+        checks.gradient(inner, floats_done);
+}
+
+static void loss(void *state, int shard, const dt_result *result)
+{
+    (void)state;
+    if (inner)
+        checks.loss(inner, shard, result);
+}
+
+static dt_status check(void *state, dt_check_when when)
+{
+    (void)state;
+    return inner ? checks.check(inner, when) : DT_OK;
+}
+
+static void updated(void *state, int64_t step)
+{
+    (void)state;
+    if (inner)
+        checks.updated(inner, step);
+}
+
+static void close_flip(void *state, int code)
+{
+    (void)state;
+    if (inner)
+        checks.close(inner, code);
+    inner = NULL;
 }
 
 void __real_dt_observer_add(const dt_run_observer *o);
@@ -102,6 +140,10 @@ void __wrap_dt_observer_add(const dt_run_observer *o)
         flipped.begin = begin;
         flipped.shard = take;
         flipped.gradient = gradient;
+        flipped.loss = loss;
+        flipped.check = check;
+        flipped.updated = updated;
+        flipped.close = close_flip;
     }
     __real_dt_observer_add(o->check ? &flipped : o);
 }
