@@ -1,6 +1,6 @@
 # The rooms of extra/, above the core: it trains without them (-D DTRAIN_EXTRAS=OFF).
 
-# dt_extra(NAME links...): extra/NAME is the same, above the core, which does not see it.
+# dt_extra(NAME links...): extra/NAME is a library as src/NAME is, above the core, which does not see it.
 # dt_extra_NAME adds what it has (src/cli/cli.h, src/train/observer.h).
 function(dt_extra name)
     dt_library(${name} extra/${name} ${ARGN})

@@ -7,11 +7,28 @@
  * and after it, where MindSpore was asked for a checksum, "crc_num" and ten bytes. */
 #include "formats.h"
 
+#include <stdlib.h>
+
 enum { FILE_VALUE = 1, VALUE_TAG = 1, VALUE_TENSOR };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_CONTENT };
 enum { TAG_CHARS = 256 };
 
 /* ---- Writing --------------------------------------------------------------------- */
+
+bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
+{
+    const dt_tensor *t = &c->tensor[i];
+    const dt_tensor_type *type = dt_tensor_type_find("F32", false);
+    uint64_t bytes = 0;
+
+    if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
+        return false;
+    float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
+    m->failed = m->failed || !data || c->fill(c->context, i, data) != DT_OK;
+    dt_message_bytes(m, field, data, data ? bytes : 0);
+    free(data);
+    return true;
+}
 
 dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {

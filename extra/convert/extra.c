@@ -256,21 +256,6 @@ static dt_status merge_models(const dt_options *o, const char *const *path, size
 
 /* ---- What is added to the program ------------------------------------------------------------ */
 
-bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
-{
-    const dt_tensor *t = &c->tensor[i];
-    const dt_tensor_type *type = dt_tensor_type_find("F32", false);
-    uint64_t bytes = 0;
-
-    if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
-        return false;
-    float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
-    m->failed = m->failed || !data || c->fill(c->context, i, data) != DT_OK;
-    dt_message_bytes(m, field, data, data ? bytes : 0);
-    free(data);
-    return true;
-}
-
 static const dt_format formats[] = {
     {.name = "onnx", .put = dt_onnx_put},
     {.name = "onnx-raw", .put = dt_onnx_put},

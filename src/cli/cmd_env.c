@@ -16,10 +16,10 @@ static json_t *env_object(dt_comm *c)
 {
     const double mib = 1 << 20;
     dt_machine m;
-    dt_affinity home;
+    dt_affinity affinity;
 
     dt_machine_describe(&m);
-    dt_affinity_find(&home, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
+    dt_affinity_find(&affinity, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
@@ -30,7 +30,7 @@ static json_t *env_object(dt_comm *c)
         "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes",
         m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world,
         "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c),
-        "pinned", home.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",
+        "pinned", affinity.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",
         (double)m.l3_bytes / mib, "memory", (double)m.memory_bytes / mib, "memory_available",
         (double)dt_memory_available() / mib);
 }

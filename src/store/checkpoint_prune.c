@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,8 +12,11 @@
 
 static int is_portion(const struct dirent *e)
 {
-    return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9]-model-00001-of-00001.safetensors", e->d_name,
-                   0) == 0;
+    char name[DT_PORTION_NAME];
+    int portion = -1;
+
+    return sscanf(e->d_name, "shard-%6d", &portion) == 1 && portion >= 0 &&
+           strcmp(e->d_name, dt_portion_name(portion, name)) == 0;
 }
 
 /* What a checkpoint holds; all else is somebody's. */

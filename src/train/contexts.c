@@ -3,14 +3,6 @@
 
 #include <stdlib.h>
 
-const struct dt_run_split *dt_run_split;
-
-dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
-{
-    DT_TRY(dt_options_check_cuts(o));
-    return dt_run_split->load(o, line);
-}
-
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
     int i = 0;

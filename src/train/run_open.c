@@ -6,6 +6,14 @@
 
 /* ---- Options ------------------------------------------------------------------------ */
 
+const struct dt_run_split *dt_run_split;
+
+dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS])
+{
+    DT_TRY(dt_options_check_cuts(o));
+    return dt_run_split->load(o, line);
+}
+
 static int threads_of(const dt_comm *c, const dt_options *o)
 {
     const int threads = o->threads ? (int)o->threads : dt_threads_auto(c);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A file has one purpose and at most 500 lines (490, so that a line more fits), an example 150, a
+# A file has one purpose and at most 490 lines, an example 150, a
 # function at most 60, a folder at most a fifth of the source; banned functions are not called.
 set -u
 cd "$DTRAIN_SOURCE" || exit 1
