@@ -125,7 +125,7 @@ static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, in
     while (i + 1 < p->bytes && is[i] == want[i])
         i++;
     return dt_fail(DT_CORRUPT,
-                   "step %lld: the packed copy of '%s' (layout %s) is not that of its "
+                   "step %lld: the packed copy of '%s' (layout %s) differs from its "
                    "weights: byte %zu of %zu is %02x, packed again it is %02x: continue from the "
                    "last checkpoint with --resume auto; if it comes back on the same host, leave "
                    "that host out and test its memory",

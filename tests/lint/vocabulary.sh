@@ -23,7 +23,7 @@ said 'leaves? off|left off' 'stop, interrupted'
 
 # Turns of a sentence that has to be read twice, in documents that are free of them. A clause may be
 # broken over lines. What may stay is said in full in "stays".
-plain="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md data/README.md $(echo docs/*.md)"
+plain="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md data/README.md $(echo docs/*.md docs/lab/*.md)"
 stays='
 train apart, each a network of its own;
 '

@@ -46,7 +46,7 @@ done <<END
 3 --exchange tree --check-every 5 flip weight 2 3 $tensor 22|step 5: weights: $tensor[0][0][0][0] differs|rank 2 on|most, such as rank 0 on
 2 --exchange tree --check-every 2 flip momentum 1 4 $tensor 0|step 4: momentum: $tensor[0][0][0][0] differs|rank 1 on|which is right cannot be told
 4/2 --exchange tree --check-every 4 flip weight 3 2 $tensor 22|step 4: weights: $tensor[0][0][0][0] differs between nodes that share a copy: rank 2 on
-2 --exchange tree --check-every 2 flip packed 1 4 $tensor 22|rank 1 on|step 4: the packed copy of '$tensor' (layout |is not that of its weights
+2 --exchange tree --check-every 2 flip packed 1 4 $tensor 22|rank 1 on|step 4: the packed copy of '$tensor' (layout |differs from its weights
 3 --exchange shared --check-every 3 flip weight 1 3 $tensor 22|step 3: weights: '$tensor' changed in memory after the update of step 2, in floats 0 to
 2 --exchange shared --check-every 3 flip momentum 0 6 $tensor 0|step 6: momentum: '$tensor' changed in memory after the update of step 5
 2 --exchange shared --check-every 3 flip packed 0 3 $tensor 22|step 3: the packed copy of '$tensor'
