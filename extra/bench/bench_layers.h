@@ -1,5 +1,5 @@
 /* bench_layers.h - the profile of `bench --layers`: where a step's time goes, layer by layer and
- * pass by pass, and where its limit lies; private to extra/bench. All is Local but for
+ * pass by pass, and where its limit lies; private to extra/bench. All is Local, except
  * dt_bench_layers_peaks. */
 #ifndef DT_BENCH_LAYERS_H
 #define DT_BENCH_LAYERS_H
@@ -55,7 +55,7 @@ typedef struct dt_bench_layers {
     dt_bench_cost total[DT_TOTAL_COUNT];
 } dt_bench_layers;
 
-/* What the record has of `steps` steps of r. DT_NOMEM.
+/* Read `steps` steps of r from the record. DT_NOMEM.
  *   seconds  of all of them
  *   waited   of these in dt_exchange_finish and dt_exchange_publish */
 dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,

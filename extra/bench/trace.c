@@ -1,5 +1,5 @@
-/* trace.c - the file of --trace, in Chrome's Trace Event Format: what all ranks did in some steps,
- * on rank 0's clock, as a process for each rank, in it a thread for each lane of the record. */
+/* trace.c - the file of --trace, in Chrome's Trace Event Format: the times of all ranks in some
+ * steps, on rank 0's clock: a process for each rank, with a thread for each lane of the record. */
 #include "bench.h"
 #include "train/run.h"
 

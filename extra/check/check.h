@@ -24,7 +24,7 @@ typedef struct dt_replicas {
     bool cut, shares;      /* of own pieces; one copy for the node's ranks */
     dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
     size_t blocks;
-    size_t mine, end; /* those that this rank hashes */
+    size_t mine, end; /* this rank hashes these */
     bool compare;     /* there are other copies */
     bool guard;       /* this copy may be the only one */
     uint64_t *digest; /* [blocks], owned */

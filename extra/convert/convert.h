@@ -8,7 +8,7 @@ void dt_extra_convert(void);
 
 /* ---- Records for TensorBoard ---------------------------------------------------------- */
 
-/* A run's metrics.jsonl, and its file of events in a folder; zeroed but for the two paths. */
+/* A run's metrics.jsonl, and its file of events in a folder; zeroed, except the two paths. */
 typedef struct dt_events {
     char metrics[PATH_MAX], folder[PATH_MAX]; /* what is read; where it goes, which is made */
     char file[PATH_MAX];                      /* the path of that in it; "": none so far */

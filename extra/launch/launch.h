@@ -103,8 +103,8 @@ typedef struct dt_wire {
 /* A TCP socket connected to "ADDRESS:PORT"; or, unless own is NULL, one that is bound to it,
  * listens and does not block: own is the numeric address. DT_USAGE; DT_COMM. Local. */
 dt_status dt_wire_socket(const char *master, int *fd, char own[INET_ADDRSTRLEN]) DT_MUST_CHECK;
-/* One end of the connected socket fd, which it owns from now on, also where it fails. own: what a
- * client says of itself; NULL: the server's end. DT_NOMEM. Local. */
+/* One end of the connected socket fd, which it owns from now on, also where it fails. own: a
+ * client's first message; NULL: the server's end. DT_NOMEM. Local. */
 dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;
 void dt_wire_close(dt_wire *w);
 
@@ -141,8 +141,8 @@ typedef struct dt_first dt_first;
 dt_status dt_first_open(dt_first **f, const dt_meeting *m, dt_hosts *h) DT_MUST_CHECK;
 /* Run mpirun's words, and serve its agent until it ends. trains: the ranks write a checkpoint when
  * they get USR1, which INT, TERM and HUP become; a second INT or TERM ends them, a third one kills
- * mpirun. *code: mpirun's exit code; 128 + the signal that has ended the ranks; or that of DT_COMM
- * where it ends with 0 although a host was lost. DT_NOMEM. */
+ * mpirun. *code: mpirun's exit code; 128 + the signal that has ended the ranks; or DT_COMM's
+ * where mpirun ends with 0 although a host was lost. DT_NOMEM. */
 dt_status dt_first_run(dt_first *f, char **word, bool trains, int *code) DT_MUST_CHECK;
 void dt_first_close(dt_first *f);
 /* Run another host until the run ends; *code is the run's exit code. DT_COMM: the first host is not
@@ -174,8 +174,8 @@ dt_status dt_signals_stopped(int fd) DT_MUST_CHECK;
 
 /* Whether there is room for the files that Open MPI keeps on this host. DT_IO; DT_CANTCREATE. */
 dt_status dt_child_room(void) DT_MUST_CHECK;
-/* Start the words, found by PATH, in a session of its own: a terminal's signals come to it by this
- * process alone. It gets SIGTERM when this process is gone. errors: its standard error. A program
+/* Start the words, found by PATH, in a new session: only this process passes a terminal's signals
+ * on. It gets SIGTERM when this process is gone. errors: its standard error. A program
  * that is not there is a child that says so and ends with DT_NOINPUT's exit code. DT_NOMEM. */
 dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
@@ -184,7 +184,7 @@ bool dt_child_ended(pid_t child, int *code);
 bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began);
 /* Its ranks stand still, or go on: this host's, and where mpirun does so by TSTP, others'. */
 void dt_child_hold(pid_t child, const dt_launcher *by, bool on);
-/* mpirun's TCP connections, those that it has now, give up after DT_PATIENCE_S. Where the system
+/* Let mpirun's present TCP connections give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);
 #endif

@@ -7,8 +7,8 @@
  * order; so are frees, which never wait. Arguments marked (same) are equal on all of them. They are
  * compared before any data moves, by one small message: where they differ, all ranks get
  * DTD_MISMATCH at once, with a text that names the argument, two ranks and their values, and the
- * data is as it was. An argument that makes no sense on one rank fails the call on all, but for a
- * handle that is NULL. One thread calls. A function returns 0 or a code below, which is also an
+ * data is as it was. An argument that makes no sense on one rank fails the call on all,
+ * except a NULL handle. One thread calls. A function returns 0 or a code below, which is also an
  * exit code of dtrain; dtd_error() then has one text, and nothing is printed; a handle that was to
  * be made is NULL.
  *
@@ -20,9 +20,9 @@
  * of the library looks twice a second, and calls no MPI. dtd_init is not watched.
  *
  * Order of a sum: a binary tree over the indices of the n summands, as in the trainer: the sum of
- * the first k, the largest power of two below n, plus that of the others, each made in this way. A
- * mean is the sum, then one division. fp16 and bf16 are computed in float32 and
- * rounded once, at the end; integers wrap, and have no mean; a minimum or maximum with NaN is NaN;
+ * the first k, the largest power of two below n, plus the sum of the others, each made so. A mean
+ * is the sum, then one division. fp16 and bf16 are computed in float32 and rounded once, at the
+ * end; integers wrap, and have no mean; a minimum or maximum with NaN is NaN;
  * -0 < +0. */
 #ifndef DTRAIN_DIST_H
 #define DTRAIN_DIST_H
@@ -54,7 +54,7 @@ enum {
 typedef enum dtd_type { DTD_I8, DTD_I32, DTD_I64, DTD_F16, DTD_BF16, DTD_F32, DTD_F64 } dtd_type;
 typedef enum dtd_op { DTD_SUM, DTD_MEAN, DTD_PROD, DTD_MIN, DTD_MAX } dtd_op;
 
-/* Some of a rank's numbers. data [count] is borrowed by the call, or by what is made of it. Where a
+/* Some of a rank's numbers. data [count] is borrowed by the call, or by its object. Where a
  * list is (same), so are its counts, types and names. */
 typedef struct dtd_tensor {
     void *data;
@@ -87,8 +87,8 @@ DTD_API int dtd_local_rank(void); /* among the ranks of its host */
 DTD_API int dtd_local_size(void);
 /* *g = a group of ranks [count] of the world, in this order (same). Only those ranks call it; one
  * that not all of the others list waits for them until DTD_STALL_SECONDS. A list that makes no
- * sense fails the call on those that it lists, if its own rank is among them. After a failure *g is
- * NULL, by which other calls would mean all ranks.
+ * sense fails the call on the ranks that it lists, if its own is among them. After a failure *g
+ * is NULL, by which other calls would mean all ranks.
  *   name  for messages, at most 127 characters, not NULL; copied (same) */
 DTD_API int dtd_group_new(dtd_group **g, const int *ranks, int count, const char *name);
 /* Never waits, but all ranks of the group call it. NULL does nothing. */
@@ -176,7 +176,7 @@ DTD_API void dtd_ddp_free(dtd_ddp *d);
 
 /* How a leaf travels; it is to be chosen before the first dtd_ddp_ready.
  *   DTD_HOOK_BF16   rounded to bf16 (nearest, ties to even)
- *   DTD_HOOK_2BIT   -threshold, 0 or +threshold; what is left is added to this leaf of the next
+ *   DTD_HOOK_2BIT   -threshold, 0 or +threshold; the rest is added to this leaf of the next
  *                   step, also of a void one. Sums of these are whole numbers: exact in any order.
  *                   What is no finite number makes the sums NaN from then on. Source: Seide et al.,
  *                   1-bit SGD (2014); MXNet's 2bit

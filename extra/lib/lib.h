@@ -1,4 +1,4 @@
-/* lib.h - what the files of extra/lib share: groups, how a call begins and ends; private to it.
+/* lib.h - shared by the files of extra/lib: groups, how a call begins and ends; private to it.
  *
  * A public function begins with dtd_enter, goes on with dtd_compare if it is collective, tries by
  * DTD_TRY, and ends with dtd_leave. */

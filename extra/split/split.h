@@ -13,7 +13,7 @@ dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK; /* dt_run_split.choose */
 
 /* ---- Which layers: strategies ---------------------------------------------------------- */
 
-/* Which of the net's operations (dt_net_op_get) a strategy cuts, those that follow a cut one, too.
+/* Which of the net's operations (dt_net_op_get) a strategy cuts, with those behind a cut one.
  *   strategy  as in dt_model_opts
  *   cut       [net->ops]
  *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
@@ -21,8 +21,8 @@ dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut) D
 /* Which convolutions and linear layers a pattern names: fits[net->ops]. DT_CONFIG: none. */
 dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits) DT_MUST_CHECK;
 /* The file that --strategy @FILE names, in YAML, or in MindSpore's JSON: o->strategy becomes its
- * line of words, which is kept in `line`, and what it says of other options is set, but where they
- * are given otherwise: DT_CONFIG, with its line and column. */
+ * line of words, which is kept in `line`, and other options that it names are set. DT_CONFIG, with
+ * line and column, where one is given otherwise, too. */
 dt_status dt_strategy_read(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
@@ -40,8 +40,8 @@ typedef struct dt_move {
 /* Of step i, for which dt_plan_moves is true; without memory. */
 dt_move dt_plan_move(const dt_plan *p, int i, dt_way way);
 
-/* What a rank of a run on `world` ranks sends in a step where layers are cut, from the model and a
- * plan of any of their parts. Options are those that dt_options_check has resolved. */
+/* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut, from the model
+ * and a plan of any of their parts. dt_options_check has resolved the options. */
 typedef struct dt_traffic {
     uint64_t values;  /* bytes: activations, their gradients and moments */
     uint64_t weights; /* of which other ranks read their input channels */
@@ -55,7 +55,7 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
                          int rank);
 /* The values of step i alone. */
 uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int world, int rank);
-/* What a plan says of step i: */
+/* Step i as a plan describes it: */
 typedef struct dt_split_row {
     char layout[2][20]; /* "cut"; of a move "home -> whole"; then the same of gradients */
     /* Of a layer that can be cut: images of a group above which moves take more bytes than the
@@ -93,7 +93,7 @@ static inline bool dt_search_layer(const dt_search_node *n)
     return n->kind >= DT_SEARCH_FREE;
 }
 
-/* What one size of group costs. A group's messages take `latency` each, and `per_byte` for each
+/* Costs of one group size. A group's messages take `latency` each, and `per_byte` for each
  * byte that a rank sends. */
 typedef struct dt_search_costs {
     const dt_search_node *node;
@@ -112,7 +112,7 @@ typedef struct dt_search_time {
     double sent;                                   /* bytes of moves that a rank sends */
 } dt_search_time;
 
-/* What a step takes if the layers of cut [nodes] are cut; other nodes' are not read. */
+/* The time of a step if the layers of cut [nodes] are cut; other nodes' are not read. */
 dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut);
 /* cut [nodes] = the strategy of least time, what it takes is returned. From nothing cut and from
  * all cut, some of a few neighbouring layers change sides as long as that is sooner. */
@@ -122,7 +122,7 @@ dt_search_time dt_search_best(const dt_search_costs *c, bool *cut);
  * nothing is cut, without seconds. scale: images of a shard for one of the plan's. Local. */
 void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dtype type,
                     dt_search_node *node);
-/* What a step costs this rank where groups of `parts` ranks cut layers: node [DT_SEARCH_NODES] and
+/* Measure a step of this rank where groups of `parts` ranks cut layers: node [DT_SEARCH_NODES] and
  * c become those of a search, *bytes the memory that it takes, about. First for 1 part, where the
  * graph is made, then with the same node for others. r has its options, network and data, and
  * nothing else. The first rank of a machine measures, others may. Agreed. Collective. */

@@ -50,7 +50,7 @@ typedef struct dt_run_view_run {
 dt_status dt_run_view_open(dt_run_view_run *r, const char *path) DT_MUST_CHECK;
 void dt_run_view_release(dt_run_view_run *r);
 
-/* Call `take` for each line of a file that is a JSON object; one warning counts others, but for a
+/* Call `take` for each line of a file that is a JSON object; one warning counts others, except a
  * last line that was cut. DT_NOINPUT, DT_FORMAT: larger than 1 GiB, DT_IO, DT_NOMEM. */
 dt_status dt_json_lines(const char *path, void (*take)(void *context, json_t *j),
                         void *context) DT_MUST_CHECK;

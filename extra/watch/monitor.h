@@ -1,4 +1,4 @@
-/* monitor.h - what the files of extra/watch share; private to it. A board has a row for each rank
+/* monitor.h - shared by the files of extra/watch; private to it. A board has a row for each rank
  * of the world; rows of other nodes come by datagrams. */
 #ifndef DT_WATCH_MONITOR_H
 #define DT_WATCH_MONITOR_H
@@ -40,8 +40,8 @@ typedef struct dt_watch_view {
     bool runs;        /* its process does: its own monitor was heard */
     bool waits;       /* for other ranks */
     double still_s;   /* since its last change, or since it waits, or since it was heard */
-    double allowed_s; /* a usual still_s: the longest time between two changes; if it waits, that of
-                       * a step; if it does not run, what another rank takes to report it */
+    double allowed_s; /* a usual still_s: the longest time between two changes; if it waits, of a
+                       * step; if it does not run, of another rank's report of it */
 } dt_watch_view;
 
 /* A rank is late if, for longer than allowed_s + warn_s, it does not run, or neither waits nor
@@ -59,7 +59,7 @@ typedef struct dt_watch_verdict {
 } dt_watch_verdict;
 dt_watch_verdict dt_watch_judge(const dt_watch_view *view, int count, double warn_s);
 
-/* What every rank knows of every other. Words of 64 bits, gathered by a sum over ranks. */
+/* Facts of a rank that every other knows. Words of 64 bits, gathered by a sum over ranks. */
 typedef struct dt_who {
     int64_t pid, first;                        /* first: rank of its node */
     int64_t port, address[DT_WATCH_ADDRESSES]; /* of its datagrams, network order; 0: none */
@@ -119,7 +119,7 @@ int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t n
 /* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
  * fails. Collective. */
 dt_status dt_progress_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
-/* Write where all ranks are now: by a thread of its own, so that a disk that hangs does not keep
+/* Write where all ranks are now: by a separate thread, so that a disk that hangs does not keep
  * the monitor, and at the end by rank 0. Nothing where this node has no file. Local. */
 void dt_progress_write(const dt_watch *w);
 /* "backward, layer3.2.conv2 of step 812". */

@@ -38,7 +38,7 @@ double dt_time(void);
 /* ---- Looking after something else ----------------------------------------------------- */
 
 /* From now on dt_poll runs this where it is called by the same thread, `every_s` seconds after it
- * ran last or was set. It must neither change nor read what the callers of dt_poll compute.
+ * ran last or was set. It must neither change nor read data of dt_poll's callers.
  * Each context has one; run NULL: none. More than a handful are passed over. */
 void dt_poll_set(double every_s, void (*run)(void *context), void *context);
 /* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
@@ -128,8 +128,8 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT
 dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
                           const char *what) DT_MUST_CHECK;
 
-/* Bytes that this process may still take without swapping: the smallest of MemAvailable, what
- * its cgroups leave and the limits of its address space and data. 0 when unknown. */
+/* Bytes that this process may still take without swapping: the smallest of MemAvailable, its
+ * cgroups' free memory and the limits of its address space and data. 0 when unknown. */
 uint64_t dt_memory_available(void);
 /* Limits (ulimit -v, -d, -s, -n) that are too low for any run. DT_NOMEM names the limit. */
 dt_status dt_memory_check_limits(void) DT_MUST_CHECK;

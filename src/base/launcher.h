@@ -1,4 +1,4 @@
-/* launcher.h - what there is to know of launchers of ranks, a row for each; base.h includes it. */
+/* launcher.h - launchers of ranks, a row for each; base.h includes it. */
 #ifndef DT_BASE_LAUNCHER_H
 #define DT_BASE_LAUNCHER_H
 #include <stdbool.h>
@@ -23,7 +23,7 @@ typedef struct dt_launcher {
     const char *remedy;      /* where ranks do not find each other; "": its size says nothing */
 
     /* Of one that dtrain starts; else library is NULL. Lists have a space before each word. */
-    const char *library;      /* the first word of what its MPI says of itself */
+    const char *library;      /* the first word of its MPI's version text */
     const char *parents;      /* what the processes are called that start ranks */
     const char *hosts, *file; /* options; file NULL: its own files are others, hosts are named */
     const char *export;       /* likewise, of a variable; NULL: ranks get them all */

@@ -1,4 +1,4 @@
-/* topology.h - what hwloc knows of a machine; private to src/base. */
+/* topology.h - the machine, as hwloc sees it; private to src/base. */
 #ifndef DT_TOPOLOGY_H
 #define DT_TOPOLOGY_H
 #include "base.h"

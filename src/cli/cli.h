@@ -32,7 +32,7 @@ typedef struct dt_command {
     bool models;          /* the first operand is a model, whose run's options stand in place of the
                       defaults */
 } dt_command;
-/* For dt_command.options: what a network and its step are made of. */
+/* For dt_command.options: these define a network and its step. */
 #define DT_NETWORK_OPTIONS                                                                         \
     " net variant stem image_size batch global_batch shards exchange strategy precision engine "   \
     "threads"
@@ -82,8 +82,8 @@ struct dt_settings {
  *   s                  is to be released whatever the outcome */
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment) DT_MUST_CHECK;
 void dt_settings_release(dt_settings *s);
-/* For a run that is resumed, or whose model a command uses, what was saved with it stands in place
- * of the defaults, but for what belongs to one start (DT_SCOPE_HERE). Rank 0 alone reads it: the
+/* For a run that is resumed, or whose model a command uses, saved options stand in place of the
+ * defaults, except options of one start (DT_SCOPE_HERE). Rank 0 alone reads it: the
  * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
  * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;

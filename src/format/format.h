@@ -99,9 +99,9 @@ typedef struct dt_model_file_opts {
     const struct dt_portion *portion; /* NULL: the whole */
 } dt_model_file_opts;
 
-/* What one of `world` ranks writes of a model: some rows of each tensor, of those that are cut its
- * part's, which lie in the slab `cut`; dt_weights' master has home ones alone then. Every number is
- * in one portion. */
+/* The part of a model that one of `world` ranks writes: some rows of each tensor; of cut tensors,
+ * rows of its part, which lie in the slab `cut` (dt_weights' master then has home ones alone).
+ * Every number is in one portion. */
 typedef struct dt_portion {
     const dt_model *model;
     int rank, world, parts; /* ranks [k * parts, (k + 1) * parts) have the parts of a parameter */
@@ -113,7 +113,7 @@ typedef struct dt_portion {
 dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_file_opts *opts,
                        dt_written *w) DT_MUST_CHECK;
 
-/* A format beside safetensors, of those that an extra adds. */
+/* A format beside safetensors, which an extra adds. */
 struct dt_safetensors_content;
 typedef struct dt_format {
     const char *name; /* a word of --to */
@@ -131,13 +131,13 @@ void dt_formats_set(const dt_format *list, size_t count);
 enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
 const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
 
-/* A path below is a file's, or that of a folder that holds model.safetensors or the model in pieces
+/* A path below names a file, or a folder that holds model.safetensors or the model in pieces
  * (a run's, a checkpoint). */
 
 /* Open it; path: for messages. Errors as dt_safetensors_open, dt_safetensors_join. */
 dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX]) DT_MUST_CHECK;
-/* What the file (or folder) says of its network, as texts of the options in dt_meta_key, "" if it
- * says nothing; the steps that it was trained, and what it knows of its images, or 0 and "". Errors
+/* Metadata of the file (or folder): its network, as texts of the options in dt_meta_key, "" where
+ * there is none; the steps that it was trained; its images, or 0 and "". Errors
  * as dt_safetensors_open. */
 enum { DT_META_KEYS = 8, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
 extern const char *const dt_meta_key[DT_META_KEYS];
@@ -177,8 +177,8 @@ typedef struct dt_model_read {
     float *momentum;    /* [net->slab_floats] */
 } dt_model_read;
 
-/* Build the network of `spec`; its number of classes is that of the file's
- * classifier. r is to be closed whatever the outcome, and must not be moved. Errors as
+/* Build the network of `spec`; the file's classifier gives the number of
+ * classes. r is to be closed whatever the outcome, and must not be moved. Errors as
  * dt_safetensors_open, dt_net_create; DT_NOMEM. */
 dt_status dt_model_read_open(dt_model_read *r, const char *path,
                              const dt_net_spec *spec) DT_MUST_CHECK;

@@ -26,7 +26,7 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
                                const dt_portion *portion) DT_MUST_CHECK;
 void dt_model_list_release(dt_model_list *list);
 
-/* Whether its name is this one, but for words of PyTorch's wrappers: "module", "_orig_mod", .. */
+/* Whether its name is this one, without words of PyTorch's wrappers: "module", "_orig_mod", .. */
 bool dt_model_named(const dt_tensor *t, const char *own);
 const dt_tensor *dt_model_find(const dt_safetensors *f, const char *name); /* NULL: none */
 /* The network's list in the naming that finds most of its tensors in the file. Where none finds

@@ -7,7 +7,7 @@
 
 /* ---- Reading --------------------------------------------------------------------- */
 
-/* A tensor of file `part` of those that are joined. */
+/* A tensor of file `part`, one of several that are joined. */
 typedef struct dt_file_piece {
     const dt_tensor *tensor;
     const struct dt_safetensors *of;
@@ -51,7 +51,7 @@ typedef struct dt_safetensors_content {
     /* Write the bytes of tensor[i] to data, which is aligned as malloc's. */
     dt_status (*fill)(const void *context, size_t i, void *data);
     const void *context;
-    /* What other formats than this one need of a model: */
+    /* For formats other than this one: */
     const dt_net *net;
     const dt_model_file_opts *opts;
 } dt_safetensors_content;

@@ -13,8 +13,8 @@
  * its result depends on nothing but its index. */
 typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
 
-/* Those that are a whole pass, a dt_op.forward or backward: name, items, and what of the call the
- * pass needs; without it there is nothing to do. */
+/* Loops that are a whole pass, a dt_op.forward or backward: name, items, and the member of the call
+ * without which there is nothing to do. */
 #define DT_PASS_LIST(X)                                                                            \
     X(fork_backward, elements, d_in[0])                                                            \
     X(add_forward, elements, out)                                                                  \

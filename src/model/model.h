@@ -115,8 +115,8 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
-/* Channels [first, first + count) of `whole`: what one of several neighbours has of a value, or of
- * a parameter. Whole blocks of 32 where there are enough, or with an engine; it may be empty. No
+/* Channels [first, first + count) of `whole`: one neighbour's part of a value, or of a
+ * parameter. Whole blocks of 32 where there are enough, or with an engine; it may be empty. No
  * bit depends on it. */
 typedef struct dt_cut {
     int64_t first, count, whole;
@@ -159,11 +159,11 @@ dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *
 void dt_model_destroy(dt_model *m);
 
 /* The slabs of a model of which some layers are cut: parameters that are home, as all are where
- * nothing is cut; own pieces of the others, [kh][kw][ci][own co]; and of each cut weight what the
- * gradient of the own input channels reads, [kh][kw][own ci][co], which the caller makes of all
- * ranks' pieces after each update. Each is in backward order. */
+ * nothing is cut; own pieces of the others, [kh][kw][ci][own co]; and of each cut weight a copy by
+ * input, [kh][kw][own ci][co], which the gradient of the own input channels reads. The caller makes
+ * it of all ranks' pieces after each update. Each is in backward order. */
 typedef enum { DT_SLAB_HOME, DT_SLAB_CUT, DT_SLAB_BY_INPUT, DT_SLAB_KINDS } dt_slab_kind;
-/* What this model has of a parameter, and where. */
+/* This model's part of a parameter, and where it lies. */
 typedef struct dt_piece {
     bool cut;
     size_t offset, count; /* floats of DT_SLAB_CUT if it is cut, else of DT_SLAB_HOME */
@@ -213,8 +213,8 @@ typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
 typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 /* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
-/* The same, or (remote) its steps for a shard that is another rank's: only those that are cut run,
- * and other values take no memory. */
+/* The same, or (remote) its steps for another rank's shard: only cut steps run, and other values
+ * take no memory. */
 dt_status dt_plan_create_for(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
                              bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
@@ -236,7 +236,7 @@ typedef struct dt_plan_row {
 size_t dt_plan_row_count(const dt_plan *p);
 void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 
-/* Forward, and backward's two halves: the gradient of the input, and that of the weights of
+/* Forward, and backward's two halves: the gradients of the input, and of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
 /* What the record (DT_LANE_LAYER in base.h) has of row i is kind i * DT_CLOCKED + one of these: a
@@ -264,7 +264,7 @@ dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass);
  * grain 0: one takes all. */
 dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads);
 
-/* What `threads` threads of this process reach when all run at once: the best of several tries.
+/* Rates that `threads` threads of this process reach when all run at once: the best of several.
  * Processes that share a machine measure at the same moment. */
 typedef struct dt_peaks {
     /* Multiplications and additions per second by type, of the kernels, on random
@@ -337,12 +337,12 @@ typedef struct dt_norm_sync {
 
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.
  * One context is a wave of one. Where no statistics are shared, or a group is one shard, a
- * context's bits are those that it has alone.
+ * context has the bits that it has alone.
  *   plan     gives the steps: a plan of the execs' model and mode, of any batch; NULL: exec[0]'s
- *   exec     [count], each with an arena of its own, but one scratch for all; an entry NULL: a
+ *   exec     [count], each with its arena, and one scratch for all; an entry NULL: a
  *            shard of 0 images, whose results are zeros
- *   sync     NULL: every shard has batch-norm statistics of its own
- * Where layers are cut, a wave is all shards of the ranks that cut them together; those of other
+ *   sync     NULL: no shards share batch-norm statistics
+ * Where layers are cut, a wave is all shards of the ranks that cut them together; shards of other
  * ranks have contexts of remote plans:
  *   moves     NULL: nothing is cut
  *   first_home, homes  the shards that are this rank's

@@ -85,8 +85,8 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     void *state;                /* set by prepare, owned, undone by destroy */
     char kernels[160];          /* set by prepare, for `dtrain plan` */
     /* Cut: a convolution or linear layer has whole shapes and the channels that are its own, of the
-     * output and of the input's gradient. Shapes of other operations are those of the own channels;
-     * what decides about the order of a sum is to look at out_cut.whole. */
+     * output and of the input's gradient. Other operations have the shapes of the own channels;
+     * code that decides about the order of a sum looks at out_cut.whole. */
     bool cut;
     dt_cut in_cut, out_cut;
     bool idle; /* cut: no channel is its own */
@@ -139,7 +139,7 @@ struct dt_op {
     /* Writes d_in and d_param, never adds: where a value fans out, the plan inserts a fork, or the
      * producer, a batchnorm with `add`, adds d_out2. */
     void (*backward)(const dt_call *c);
-    /* Optional. A pass of its own for d_param, called before backward, which then skips d_param. */
+    /* Optional. A separate pass for d_param, called before backward, which then skips d_param. */
     void (*weights)(const dt_call *c);
     void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards

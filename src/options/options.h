@@ -32,7 +32,7 @@ typedef enum dt_option_scope {
 /* Where an option is shown: DT_USE_* sets the members daily, said and commands. */
 #define DT_USE_RARE false, false, "" /* in --help=all alone */
 #define DT_USE_DAILY true, false, "" /* in --help */
-#define DT_USE_SAID true, true, ""   /* and a run's first lines show it in words of their own */
+#define DT_USE_SAID true, true, ""   /* and a run's first lines show it in other words */
 #define DT_USE_COMMANDS(list)                                                                      \
     false, false, list /* these commands take it, and their --help shows it; others refuse */
 
@@ -168,7 +168,7 @@ typedef enum dt_option_scope {
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
     DT_TEXT(X, trace, HERE, SAID, "", dt_trace_parse, "Output", "FILE.json[@A:B]",                 \
-        "what all ranks did in steps A to B of this start (1:20), for ui.perfetto.dev: phases, layers, buckets, waiting") \
+        "times of all ranks in steps A to B since this start (1:20), for ui.perfetto.dev: phases, layers, buckets, waiting") \
     DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_FLAG(X, save_shards, HOW, RARE, false, "Checkpoints",                                       \
@@ -203,7 +203,7 @@ typedef enum dt_option_scope {
     DT_FLAG(X, layers, COMMAND, COMMANDS(" bench plot"), false, "Other commands",                       \
         "also time, work and limit of each layer and pass, and of each phase")                     \
     DT_TEXT(X, predict, COMMAND, COMMANDS(" bench"), "", NULL, "Other commands", "N,N,...[@NET]",  \
-        "instead: a step's time on so many ranks, each on a host of its own; NET: as measured here, or 1gbit, 10gbit, 100gbit") \
+        "instead: a step's time on so many ranks, one to a host; NET: as measured here, or 1gbit, 10gbit, 100gbit") \
     DT_CHOICE(X, to, COMMAND, COMMANDS(" average convert"), "auto", " auto safetensors onnx onnx-raw ckpt", "Other commands", "FORMAT", \
         "format of the new file (auto: as its name ends); onnx-raw: its input is normalised already, not RGB in 0 to 1") \
     DT_AUTO(X, ranks, COMMAND, COMMANDS(" plan"), 0, 1, 65536, "Other commands", "N",                \
@@ -282,8 +282,8 @@ typedef struct dt_option_row {
     dt_option_type type;
     dt_option_scope scope;
     bool daily;           /* --help shows it, --help=all shows all */
-    bool said;            /* a run's first lines show it in words of their own */
-    const char *commands; /* words, a space before each: those that take it; "": training's */
+    bool said;            /* a run's first lines show it in other words */
+    const char *commands; /* that take it, a space before each; "": training */
     size_t offset;        /* in dt_options */
     double low, high;
     const char *choices;    /* words, a space before each */

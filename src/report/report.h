@@ -1,4 +1,4 @@
-/* report.h - the records of a run: what is printed of them, and metrics.jsonl; the public header of
+/* report.h - the records of a run, printed and in metrics.jsonl; the public header of
  * src/report.
  *
  * A run makes a record of every step, every epoch and its end. A log style (style.c) prints it, and

@@ -30,7 +30,7 @@ dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run) DT_MUST_CHECK;
 
 typedef struct dt_checkpoint_name {
     int64_t step;   /* run_step */
-    int generation; /* 1, or that of step-N-2, -3, ... */
+    int generation; /* 1; of step-N-2, -3, ...: 2, 3, ... */
     char text[DT_CHECKPOINT_NAME];
 } dt_checkpoint_name;
 
@@ -50,8 +50,8 @@ extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
  * the folder itself, others in one of their own. portions 0: as in the list. Returns out. */
 const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
                                     char out[DT_PORTION_NAME + 32]);
-/* Those that the file has of a snapshot; net NULL: none. Momentum is a model file of its own, in
- * the same naming, without running statistics. */
+/* The file's numbers of a snapshot; net NULL: none. Momentum is a separate model file, in the same
+ * naming, without running statistics. */
 dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which);
 
 /* MANIFEST: a line of format and version (and portions), a line of hash, size and name per file, in

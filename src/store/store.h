@@ -30,7 +30,7 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
 /* The options.yaml of the run or checkpoint that the model `path` is or lies in; "": there is none.
  * DT_USAGE: the path is too long. */
 dt_status dt_model_options(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* What a model file of a run says beside its numbers; images may be NULL. Texts are borrowed. */
+/* Metadata of a run's model file; images may be NULL. Texts are borrowed. */
 dt_model_file_opts dt_model_says(const dt_options *o, const dt_source_info *images, int64_t steps);
 
 /* ---- The run folder ------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
  * cut. */
 dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 
-/* What a save would refuse of the run's folder `checkpoints`. */
+/* Refuse a folder `checkpoints` of the run that a save would refuse. */
 dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
 
 /* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
@@ -188,7 +188,7 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
 typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
-    /* What becomes of a failure, or of DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
+    /* Judges a failure, or DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */
     dt_status (*judge)(void *context, dt_status st);
     void *context;
@@ -240,8 +240,8 @@ dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- Commands on files ------------------------------------------------------------------- */
 
 /* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
- * file: every byte, that all numbers are finite, that shapes fit the network; and what else
- * --resume wants of a run folder, its options.yaml and records. One line of stdout each; the first
+ * file: every byte, that all numbers are finite, that shapes fit the network; and of a run
+ * folder options.yaml and records, which --resume reads. One line of stdout each; the first
  * thing that is wrong is the outcome, mostly DT_FORMAT. */
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 

@@ -9,14 +9,14 @@
 typedef struct dt_run dt_run;
 
 typedef enum dt_check_when {
-    DT_CHECK_STEP, /* what is due between the end of the exchange and the update: no rank reads
-                    * weights of the step any more, and none writes them before this returns */
+    DT_CHECK_STEP, /* between the end of the exchange and the update: no rank reads weights of the
+                    * step any more, and none writes them before this returns */
     DT_CHECK_SAVE, /* before a checkpoint is saved: what is wrong must not outlive the run */
     DT_CHECK_END,  /* before a loss that is not finite is blamed on the recipe, and at the end */
 } dt_check_when;
 
 typedef struct dt_run_observer {
-    const char *options; /* words, a space before each: those that it carries out */
+    const char *options; /* that it carries out, a space before each */
 
     /* ---- Of a run ---- */
     /* Of one rank's r->check_room, which hooks use while they run; once plans are made. Local. */
@@ -73,6 +73,6 @@ void dt_observer_add(const dt_run_observer *o);
     st = dt_run_observers[o_]->hook(&(observed)[o_], __VA_ARGS__)
 
 void dt_observers_close(void **observed, int code); /* Local */
-/* DT_CONFIG: an option asks for what no observer of this build carries out. Local. */
+/* DT_CONFIG: no observer of this build carries out an option that is set. Local. */
 dt_status dt_observers_check(const dt_options *o) DT_MUST_CHECK;
 #endif

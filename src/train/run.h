@@ -9,24 +9,24 @@
 #include "train.h"
 #include "report/report.h"
 
-/* What a run needs beyond the evaluation of a model. */
+/* A run for training needs more than the evaluation of a model. */
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
-/* What a shard's leaf of the loss tree adds up; first_loss is 0 but for shard 0. */
+/* Members of a shard's leaf in the loss tree; first_loss is 0 except in shard 0. */
 enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_CORRECT, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 
 typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
-/* Parameters whose gradient is summed over the same ranks: [DT_SLAB_HOME] those that every rank has
- * whole, over all ranks; [DT_SLAB_CUT] this rank's pieces of layers that are cut, over the ranks
- * that have the same ones. */
+/* Parameters whose gradient is summed over the same ranks: [DT_SLAB_HOME] whole parameters,
+ * over all ranks; [DT_SLAB_CUT] this rank's pieces of cut layers, over the ranks that have the same
+ * pieces. */
 typedef struct dt_domain {
     dt_comm *comm; /* borrowed */
     dt_slab master, momentum, packed, gradients;
     dt_slab average; /* of --ema; of DT_SLAB_HOME the running statistics' behind the weights' */
     dt_exchange *exchange;
     dt_optim optim;
-    dt_lockstep *lockstep; /* NULL: every shard has statistics of its own */
+    dt_lockstep *lockstep; /* NULL: no shards share statistics */
 } dt_domain;
 enum { DT_DOMAINS = 2 };
 
@@ -97,7 +97,7 @@ struct dt_run {
     dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none */
-    /* What is made of each test image's logits; NULL: nothing. Local. */
+    /* Called with each test image's logits; NULL: nothing is. Local. */
     dt_status (*answer)(const struct dt_run *r, int64_t image, const float *logits);
     dt_domain domain[DT_DOMAINS];
     int domains; /* 1: no layer is cut */
@@ -118,7 +118,7 @@ struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
-/* The same of an *r that is zero but for its comm, and in which a caller may have set, to test a
+/* The same for an *r in which a caller has set comm and, to test a
  * model, height and width of the images that it was trained on, and a source in place of --data's,
  * which is taken over whatever the outcome. Or, for a trial, whose steps are to be clocked in a
  * world of one as if it were the last of ranks that cut layers, grid.parts and classes: what others
@@ -142,7 +142,7 @@ static inline const char *dt_run_isa(const dt_run *r)
 dt_weights dt_run_weights(const dt_run *r);
 /* The averages of --ema; net is NULL without. Local. */
 dt_weights dt_run_average(const dt_run *r);
-/* What a checkpoint has of the run, but for where it stands. Local. */
+/* A checkpoint's numbers of the run, without its position. Local. */
 dt_snapshot dt_run_snapshot(const dt_run *r);
 /* The model computes with these: the run's own, or its averages. Local. */
 void dt_run_bind(dt_run *r, const dt_weights *w);
@@ -256,8 +256,8 @@ extern const struct dt_run_split {
     dt_status (*bind)(dt_run *r);
     /* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
     dt_status (*moments)(dt_run *r);
-    /* Begin to send what data gradients read of the cut weights, after they were written: it goes
-     * on during the next forward. Until turned has packed it, they must not change. Collective. */
+    /* Begin to send the cut weights' copies by input, after weights were written: it goes on
+     * during the next forward. Until turned has packed it, they must not change. Collective. */
     dt_status (*turn)(dt_run *r);
     dt_status (*turned)(dt_run *r);
     /* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */

@@ -1,6 +1,6 @@
 /* session.h - rank 0's outputs of a training run: folder, options, metrics, progress lines,
- * checkpoints; private to src/train. Closed on the other ranks, and silent but where each has a log
- * of its own. */
+ * checkpoints; private to src/train. Closed on the other ranks, and silent unless each rank has
+ * its log. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
 #include "run.h"
@@ -19,8 +19,8 @@ dt_status dt_dry_run(dt_run *r) DT_MUST_CHECK;
 
 /* Take the run folder. Local, on rank 0. */
 dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
-/* Begin the outputs at this point of the run, which is that of the checkpoint `from` (or ""): check
- * the room on the disk, write options.yaml, cut metrics.jsonl to what belongs to it, take the
+/* Begin the outputs at this point of the run, where the checkpoint `from` (or "") is: check
+ * the room on the disk, write options.yaml, cut metrics.jsonl to its length there, take the
  * saver's memory, print the first lines. On other ranks only a device's log. Local. */
 dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at,
                            const char *from) DT_MUST_CHECK;
@@ -44,7 +44,7 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at,
 
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
-/* What a checkpoint of this point says of the run; *metrics_fd: its records. Local, on rank 0. */
+/* Fill a checkpoint's snapshot of this point; *metrics_fd: the run's records. Local, on rank 0. */
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
                               dt_save_how how, dt_snapshot *out, int *metrics_fd) DT_MUST_CHECK;
 

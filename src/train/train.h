@@ -24,7 +24,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
  * for, on rank 0. */
 dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* The file that --strategy @FILE names: o->strategy becomes its line of words, which is kept in
- * `line`, and what it says of other options is set. DT_CONFIG. Local. */
+ * `line`, and other options that it names are set. DT_CONFIG. Local. */
 dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
 /* OMP_NUM_THREADS, 0: not set, or libgomp has said what is wrong with it. Local. */
 int dt_threads_asked(void);

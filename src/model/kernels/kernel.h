@@ -36,7 +36,7 @@ typedef struct dt_conv_args {
     void *scratch;
 } dt_conv_args;
 
-/* What one thread does of a pass, before it waits for the others. */
+/* One thread's share of a pass, before it waits for the others. */
 typedef struct dt_unit {
     double seconds; /* modelled, on a core of some 500 GFLOP/s in bf16 */
     double bytes;   /* that it reads, whether or not other units read them, too */

@@ -1,15 +1,15 @@
-/* backend.h - what executes products of tiles: the instructions, and the work around them.
+/* backend.h - backends execute products of tiles: the instructions, and the work around them.
  *
  * Everything is made of *blocks* of 32 x 32 numbers. Operands are bf16 or float32, sums float32.
- * All blocks are row by row, but for the right operand in bf16: [2 halves of the columns][16 pairs]
+ * All blocks are row by row, except the right operand in bf16: [2 halves of the columns][16 pairs]
  * [16 columns][2], so that four bytes are a pair of the reduction on both sides. All distances are
  * bytes.
  *
- * bf16 has two classes of bits. "amx", "avx512" and "plain" have that of --isa amx: per element two
+ * bf16 has two classes of bits. "amx", "avx512" and "plain" have --isa amx's: per element two
  * float32 chains from +0, over even and odd places of the reduction, of fused multiply-adds; the
  * two are added, and their sum is added to what was there. Every step rounds to nearest even,
  * reads denormals as zero and flushes denormal results to zero, as TDPBF16PS does. "dot" and
- * "dot_fma" have that of --isa avx512_bf16: one chain of VDPBF16PS in order of the pairs; Intel's
+ * "dot_fma" have --isa avx512_bf16's: one chain of VDPBF16PS in order of the pairs; Intel's
  * CPUs, and those without the instruction, take "dot_fma".
  *
  * float32 has one class ("fma", "fma_avx2", "fma_neon", "fma_plain"): one chain of fused

@@ -1,5 +1,5 @@
 /* registers.h - products of tiles with sums in vector registers, for the backends that need not
- * have the tile unit's bits. Each of them includes this with registers_add of its own, or
+ * have the tile unit's bits. Each defines registers_add and includes this, or
  * (REGISTERS_STEP) a whole step. */
 #ifndef DT_TILE_REGISTERS_H
 #define DT_TILE_REGISTERS_H

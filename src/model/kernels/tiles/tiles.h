@@ -64,7 +64,7 @@ typedef struct dt_tiles {
     int band;                /* output lines that share packed lines */
     int span;                /* weight gradient: output lines that are packed at a time */
     int ring;                /* packed lines, each in slot (its number) % ring */
-    int strips;              /* weight gradient: parts of the lines, each with sums of its own */
+    int strips;              /* weight gradient: parts of the lines, each with its sums */
     bool once;               /* weight gradient: a block is summed by one product, and stored */
     int panel;               /* output blocks done before the next ones */
     int weight_panel;        /* output blocks whose weights stay in the second-level cache */
