@@ -366,7 +366,7 @@ dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
     DT_TRY(find_meeting(&w, &m));
     if (m.own.nodes < 2 && dt_comm_has_peers())
         return dt_fail(DT_USAGE, "launch: each of the processes that a launcher has started beside "
-                                 "this one would start a run of its own: start one, or give "
+                                 "this one would start a separate run: start one, or give "
                                  "--nnodes");
     unsetenv(DT_TOKEN_VARIABLE); /* nothing that is started need know it, used or not */
     DT_TRY(w.text[DRY_RUN] || !by->daemons ? DT_OK : dt_child_room());

@@ -95,7 +95,7 @@ static void share_print(const share_table *t)
     }
     printf(
         "balance: modelled time of one thread / (%d threads x time until the last is done); again: "
-        "bytes\nthat more than one thread reads, but for the first\n",
+        "bytes\nthat a second thread reads once more\n",
         t->threads);
 }
 

@@ -234,8 +234,8 @@ static dt_status take_mode(dt_options *o, int world)
     if (dt_words_have(" standalone stand_alone", mode) && world > 1)
         return dt_fail(
             DT_CONFIG,
-            "--strategy %s: %d ranks would train apart, each a network of its own; start "
-            "one, or leave --strategy out: they train one network together",
+            "--strategy %s: %d ranks would train apart, a network each; start one, or leave "
+            "--strategy out: they train one network together",
             mode, world);
     if (dt_words_have(DT_MODES_CUT, mode) && !*words)
         return dt_fail(DT_CONFIG,

@@ -290,8 +290,8 @@ static dt_status check_hash(const dt_checkpoint *c, const dt_snapshot *into)
     if (strcmp(c->state_hash, now) == 0)
         return DT_OK;
     return dt_fail(DT_FORMAT,
-                   "checkpoint %s was saved with state_hash %.32s, its numbers have %s: they are "
-                   "not those that the run had",
+                   "checkpoint %s was saved with state_hash %.32s, its numbers have %s: they "
+                   "differ from the run's",
                    c->in.path, c->state_hash, now);
 }
 

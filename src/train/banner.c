@@ -60,7 +60,7 @@ static void head_machine(FILE *f, const dt_run *r)
         fprintf(f, "engine     %s\n", dt_engine_text());
     else if (r->precision == DT_F32 && isa == DT_ISA_PORTABLE)
         fprintf(f, "engine     own, in plain C here: --engine openblas is many times faster, "
-                   "with bits of its own\n");
+                   "with other bits\n");
     fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
     if (r->node_free > 0)
         fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);

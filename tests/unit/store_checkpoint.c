@@ -252,7 +252,7 @@ SNAPSHOT_TEST(numbers_and_states_are_not_believed)
         {"\"best\": false", "\"best\": 0", "Expected true or false"},
         {"\"class\": \"test, avx512\"", "\"class\": null", "Expected string"},
         {"\"options\": {", "\"options\": 1, \"more\": {", "left unpacked"},
-        {"\"state_hash\": \"", "\"state_hash\": \"0", "they are not those that the run had"},
+        {"\"state_hash\": \"", "\"state_hash\": \"0", "they differ from the run's"},
         {"{", "[", "not JSON"},
         {"{", "[{}]\n{", "not JSON"},
     };
