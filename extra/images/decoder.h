@@ -34,7 +34,7 @@ void dt_decoder_stop(dt_decoder *d);
  * and further calls fail. */
 dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, size_t count,
                          int width, int height, uint8_t *pixels) DT_MUST_CHECK;
-/* Be the process, if argv is a decoder's: its exit code, if it does not end before; -1: it is not. */
+/* Be the process, if argv is its: the exit code where it cannot start; -1: argv is another's. */
 int dt_decoder_serve(int argc, char **argv);
 /* Give up all rights but to read and write open files. For the process, and for its test. */
 void dt_decoder_confine(void);

@@ -359,20 +359,16 @@ static void images_close(dt_source *s)
 
 void dt_extra_images(void)
 {
-    static const dt_source_row row = {.name = "images",
-                                      .open = images_open,
-                                      .read = images_read,
-                                      .close = images_close,
-                                      .fit = images_fit,
-                                      .serve = dt_decoder_serve};
+    static const dt_source_row row = {"images",     images_open, images_read,
+                                      images_close, images_fit,  dt_decoder_serve};
     dt_source_set(&row);
 }
 
 dt_status dt_source_open_pictures(dt_source **out, int classes, const char *class_names,
                                   const char *const *operand, size_t operands)
 {
-    static const dt_source_row row = {
-        .name = "pictures", .read = images_read, .close = images_close, .fit = images_fit};
+    static const dt_source_row row = {"pictures",   NULL,       images_read,
+                                      images_close, images_fit, NULL};
     struct images *m = NULL;
     dt_source *s = NULL;
     dt_status st = DT_OK;

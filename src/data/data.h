@@ -11,9 +11,6 @@
 
 /* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* files source_<name>.c, the CIFARs one; tried in this order */         \
-    X(synthetic) X(cifar10) X(cifar100)
-
 typedef struct dt_source dt_source;
 typedef struct dt_source_info {
     const char *kind;              /* its row's name */
