@@ -15,7 +15,12 @@ if(DTRAIN_EXTRAS)
     dt_extra(launch dt_cli)
     target_link_libraries(dt_launch PUBLIC PkgConfig::SSL)
     dt_extra(check dt_train)
-    dt_extra(tools dt_cli dt_split)
+    dt_extra(images dt_data)
+    find_path(STB_INCLUDE stb_image.h PATH_SUFFIXES stb REQUIRED) # not everywhere has it a .pc file
+    target_include_directories(dt_images SYSTEM PRIVATE ${STB_INCLUDE})
+    # stb_image lets integers of damaged pictures overflow, and expects that they wrap.
+    set_source_files_properties(extra/images/pixels.c PROPERTIES COMPILE_OPTIONS "-fwrapv")
+    dt_extra(tools dt_cli dt_split dt_images)
     dt_extra(watch dt_train)
     target_link_libraries(dt_watch PRIVATE PkgConfig::CRYPTO)
     dt_extra(bench dt_cli dt_watch)

@@ -1,6 +1,7 @@
 /* predict.c - what a trained model says of pictures: class names and probabilities, and where
  * folders are named like classes how often it is right. On rank 0 alone: a test whose answers are
  * printed. */
+#include "images/images.h"
 #include "tools.h"
 #include "train/run.h"
 

@@ -172,10 +172,11 @@ int main(int argc, char **argv)
 {
     dt_comm *c = NULL;
 
-    if (dt_decoder_asked(argc, argv))
-        return dt_decoder_serve();
-    main_fill_closed();
     dt_extras_add();
+    const int served = dt_source_serve(argc, argv);
+    if (served >= 0)
+        return served;
+    main_fill_closed();
     const dt_command *train = &dt_core_command[DT_RUN_TRAIN], *launch = dt_command_find("launch");
     const dt_command *command = argc < 2 || argv[1][0] == '-' ? train : dt_command_find(argv[1]);
     if (command && command->alone)

@@ -1,7 +1,7 @@
 /* data.h - images in, batches out; the public header of src/data.
  *
- * A source knows its images (CIFAR-10 binary folder, folder of PNG/JPEG files,
- * synthetic); a loader cuts global batches into shards and writes augmented, normalised
+ * A source knows its images (CIFAR-10 binary folder, synthetic, or what an extra adds: a folder
+ * of PNG/JPEG files); a loader cuts global batches into shards and writes augmented, normalised
  * NHWC images straight into the engine's input. Everything is Local and deterministic:
  * draws are keyed by (seed, epoch, sample), never by rank, thread or order of calls.
  * Training batches never hold a test image. */
@@ -11,12 +11,9 @@
 
 /* ---- Sources --------------------------------------------------------------------- */
 
-#define DT_SOURCE_LIST(X) /* files source_<name>.c, the CIFARs one; tried in this order */         \
-    X(synthetic) X(cifar10) X(cifar100) X(images)
-
 typedef struct dt_source dt_source;
 typedef struct dt_source_info {
-    const char *kind;              /* row of DT_SOURCE_LIST */
+    const char *kind;              /* its row's name */
     int classes, height, width;    /* channels are always 3, RGB */
     int64_t train, test;           /* images */
     const char *const *class_name; /* [classes], valid until the source is closed, as below */
@@ -56,24 +53,9 @@ dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
-/* Image folders are decoded by another process, which is this program started anew: main
- * begins with `if (dt_decoder_asked(argc, argv)) return dt_decoder_serve();`. */
-bool dt_decoder_asked(int argc, char **argv);
-int dt_decoder_serve(void);
-
-/* Pictures for a trained model, in place of dt_source_open: all are test images. An operand is a
- * file, whatever its name, or a folder, below which all are taken that are named as images. A
- * picture's label is the class that has its folder's name; -1: none has, or a file was given.
- *   class_names  a JSON array, borrowed; where it does not name all classes, numbers do
- *   returns      DT_NOINPUT, DT_NOMEM
- * Loading it leaves out what cannot be read, with a line in the log for all of these but the last;
- * it fails where nothing is left. */
-dt_status dt_source_open_pictures(dt_source **s, int classes, const char *class_names,
-                                  const char *const *operand, size_t operands) DT_MUST_CHECK;
-/* Once loaded: the path of test image i; and how the first one failed that was left out
- * (DT_NOINPUT, DT_IO, DT_FORMAT), with the last one's reason. */
-const char *dt_source_picture(const dt_source *s, int64_t i);
-dt_status dt_source_left_out(const dt_source *s) DT_MUST_CHECK;
+/* A source may decode in another process, which is this program started anew: main begins with
+ * this. The process's exit code, when that is over; -1: it is no such process. */
+int dt_source_serve(int argc, char **argv);
 
 /* ---- Normalisation and augmentation ---------------------------------------------- */
 

@@ -8,11 +8,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const dt_source_row *const source_table[] = {
-#define X(name) &dt_source_##name,
-    DT_SOURCE_LIST(X)
-#undef X
-};
+/* Tried in this order; the last is an extra's. */
+static const dt_source_row *source_table[] = {&dt_source_synthetic, &dt_source_cifar10,
+                                              &dt_source_cifar100, NULL};
+enum { SOURCE_ADDED = DT_COUNT_OF(source_table) - 1 };
+
+void dt_source_set(const dt_source_row *row)
+{
+    source_table[SOURCE_ADDED] = row;
+}
+
+int dt_source_serve(int argc, char **argv)
+{
+    const dt_source_row *row = source_table[SOURCE_ADDED];
+    return row && row->serve ? row->serve(argc, argv) : -1;
+}
 
 /* No row takes the path: say why. */
 static dt_status source_unknown(const char *path)
@@ -27,6 +37,7 @@ static dt_status source_unknown(const char *path)
     };
     static const char remedy[] = "get the images with scripts/get-cifar10, or use "
                                  "--data synthetic";
+    const bool images = source_table[SOURCE_ADDED] != NULL; /* this build reads them */
     char inside[PATH_MAX];
     struct stat about;
 
@@ -43,11 +54,12 @@ static dt_status source_unknown(const char *path)
         if (dt_path_join(inside, path, mistaken[i].name) == DT_OK && dt_path_exists(inside))
             return dt_fail(DT_NOINPUT, "data folder '%s' holds %s; %s", path, mistaken[i].what,
                            remedy);
-    return dt_fail(
-        DT_NOINPUT,
-        "data folder '%s' holds neither CIFAR batches "
-        "(data_batch_1.bin; of CIFAR-100 train.bin) nor images (train/CLASS/*.png|jpg); %s",
-        path, remedy);
+    return dt_fail(DT_NOINPUT,
+                   images ? "data folder '%s' holds neither CIFAR batches (data_batch_1.bin; of "
+                            "CIFAR-100 train.bin) nor images (train/CLASS/*.png|jpg); %s"
+                          : "data folder '%s' holds no CIFAR batches (data_batch_1.bin; of "
+                            "CIFAR-100 train.bin), and this build has no part for images; %s",
+                   path, remedy);
 }
 
 static size_t source_image_bytes(const dt_source *s)
@@ -87,7 +99,7 @@ dt_status dt_source_open(dt_source **out, const char *path, int64_t subset, uint
     dt_hash_init(&manifest);
     s->seed = seed;
     st = DT_DECLINED;
-    for (size_t r = 0; r < DT_COUNT_OF(source_table) && st == DT_DECLINED; r++) {
+    for (size_t r = 0; r <= SOURCE_ADDED && source_table[r] && st == DT_DECLINED; r++) {
         s->row = source_table[r];
         st = s->row->open(s, path, &manifest);
     }
@@ -135,13 +147,8 @@ dt_status dt_source_hold_out(dt_source *s, int64_t images)
 
 void dt_source_fit(dt_source *s, int side, int height, int width)
 {
-    if (s->info.height == 0) /* pictures have no size so far */
-        s->info.height = s->info.width = side;
-    else if (s->row != &dt_source_images)
-        return;
-    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
-    s->info.height = s->shown.height = height > 0 ? height : s->info.height / by;
-    s->info.width = s->shown.width = height > 0 ? width : s->info.width / by;
+    if (s->row->fit)
+        s->row->fit(s, side, height, width);
 }
 
 void dt_source_close(dt_source *s)

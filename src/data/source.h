@@ -1,4 +1,4 @@
-/* source.h - what a row of DT_SOURCE_LIST is; private to src/data. */
+/* source.h - what a kind of source is; private to src/data, and to an extra that adds one. */
 #ifndef DT_SOURCE_H
 #define DT_SOURCE_H
 #include "data.h"
@@ -11,8 +11,10 @@ typedef struct dt_source_row {
     dt_status (*open)(dt_source *s, const char *path, dt_hash *manifest);
     /* Fill labels and images of info.train + info.test samples, and check them. */
     dt_status (*read)(dt_source *s);
-    /* Optional. Free what `state` owns; it may be half built, but is never NULL. */
+    /* The others are optional. Free what `state` owns; it may be half built, but is never NULL. */
     void (*close)(dt_source *s);
+    void (*fit)(dt_source *s, int side, int height, int width); /* dt_source_fit, of info, shown */
+    int (*serve)(int argc, char **argv);                        /* dt_source_serve */
 } dt_source_row;
 
 struct dt_source {
@@ -28,7 +30,7 @@ struct dt_source {
     uint8_t *images; /* [train + test][height][width][3], borrowed */
 };
 
-#define X(name) extern const dt_source_row dt_source_##name;
-DT_SOURCE_LIST(X)
-#undef X
+extern const dt_source_row dt_source_synthetic, dt_source_cifar10, dt_source_cifar100;
+/* One row more, tried after these, before the first source is opened; borrowed. Local. */
+void dt_source_set(const dt_source_row *row);
 #endif

@@ -254,5 +254,5 @@ static dt_status cifar_read(dt_source *s)
     return DT_OK;
 }
 
-const dt_source_row dt_source_cifar10 = {"cifar10", cifar_open, cifar_read, NULL};
-const dt_source_row dt_source_cifar100 = {"cifar100", cifar_open, cifar_read, NULL};
+const dt_source_row dt_source_cifar10 = {"cifar10", cifar_open, cifar_read, NULL, NULL, NULL};
+const dt_source_row dt_source_cifar100 = {"cifar100", cifar_open, cifar_read, NULL, NULL, NULL};

@@ -138,4 +138,5 @@ static dt_status synthetic_read(dt_source *s)
     return DT_OK;
 }
 
-const dt_source_row dt_source_synthetic = {"synthetic", synthetic_open, synthetic_read, NULL};
+const dt_source_row dt_source_synthetic = {"synthetic", synthetic_open, synthetic_read,
+                                           NULL,        NULL,           NULL};

@@ -22,4 +22,6 @@ for command in $("$whole" help table | awk -F '\t' '$1 == "command" { print $2 }
     "$DTRAIN_BIN" help table | grep -q "^command	$command	" || refuses 64 "unknown command '$command'" -- "$command"
 done
 must test "$refusals" -gt 10
+images "$tmp/images"
+refuses 66 "this build has no part for images" -- --data "$tmp/images" --out "$tmp/run-images"
 finish

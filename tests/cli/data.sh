@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Data that are not what they should be: one message, which names the file, before any training.
-# All that can be wrong: tests/unit/data_source_cifar10.c, data_source_images.c, data_picture.c.
+# All that can be wrong: tests/unit/data_source_cifar10.c, images_source.c, images_picture.c.
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 record=3073
 png=$tmp/red.png
@@ -37,6 +37,9 @@ data=$tmp/nowhere
 wrong 66 "$data" "No such file"
 data=$png
 wrong 66 "'$data' is a file"
+data=$tmp/empty
+mkdir "$data"
+wrong 66 "'$data' holds neither CIFAR batches" "nor images"
 
 copy cifar10
 truncate -s -1 "$data/data_batch_1.bin"

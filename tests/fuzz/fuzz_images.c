@@ -2,7 +2,7 @@
  * the same pixels, with memory of other content before each. Checksums are made right, so
  * that changed bytes get beyond them. */
 #include "fuzz.h"
-#include "data/decoder.h"
+#include "images/decoder.h"
 
 enum { PIXELS = 1 << 18 }; /* of an image that is decoded; larger ones only take longer */
 

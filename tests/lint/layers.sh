@@ -19,14 +19,15 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]=""
+    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]=""
     [lib]="watch"
-    [tools]="split"
+    [tools]="split images"
     [bench]="watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
-shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
+# Of src, for extras: what a run, a plan and a source hold, what a file of tensors is, how an image is
+# resized, and events of YAML.
+shared=" train/run.h train/observer.h format/tensors.h model/plan.h data/source.h data/augment.h options/events.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}
@@ -60,7 +61,7 @@ quarantine() { # regex, allowed path regex
     [ -z "$hits" ] || { echo "$hits"; echo "only $2 may include $1"; bad=1; }
 }
 quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
-quarantine 'stb_image' 'src/data/pixels\.c:'
+quarantine 'stb_image' 'extra/images/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'

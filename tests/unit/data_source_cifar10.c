@@ -225,7 +225,7 @@ TEST(what_is_taken_for_it_is_named)
         {"data_batch_1", "the Python version"},
         {"cifar-10-batches-py", "the Python version"},
         {"cifar-10-binary.tar.gz", "an archive that is not unpacked"},
-        {"notes.txt", "holds neither"},
+        {"notes.txt", "and this build has no part for images"},
     };
     char longest[6000];
 

@@ -1,6 +1,6 @@
 /* image_file.c - one picture from its file to pixels, and to another size. */
 #include "decoder.h"
-#include "augment.h"
+#include "data/augment.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

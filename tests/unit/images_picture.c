@@ -1,6 +1,6 @@
-/* data_picture.c - what is refused of PNG and JPEG files before they are decoded. Each damage is
+/* images_picture.c - what is refused of PNG and JPEG files before they are decoded. Each damage is
  * done to a good file, so that it alone decides. */
-#include "data/decoder.h"
+#include "images/decoder.h"
 #include "jpeg.h"
 #include "png.h"
 

@@ -5,8 +5,9 @@
  * of the bytes of CLASS/NAME. The first training image decides the size (dt_source_fit); others
  * are resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
  * check of what the decoder does not see (decoder.h). */
-#include "source.h"
+#include "data/source.h"
 #include "decoder.h"
+#include "images.h"
 
 #include <fts.h>
 #include <jansson.h>
@@ -291,13 +292,22 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     return DT_OK;
 }
 
+static void images_fit(dt_source *s, int side, int height, int width)
+{
+    if (s->info.height == 0) /* those that are asked about have no size so far */
+        s->info.height = s->info.width = side;
+    const int by = DT_MAX(DT_MIN(s->info.height, s->info.width) / side, 1);
+    s->info.height = s->shown.height = height > 0 ? height : s->info.height / by;
+    s->info.width = s->shown.width = height > 0 ? width : s->info.width / by;
+}
+
 static dt_status images_read(dt_source *s)
 {
     struct images *m = s->state;
     const int width = s->info.width, height = s->info.height;
     const size_t bytes = 3 * (size_t)width * (size_t)height;
     const size_t train = (size_t)s->info.train;
-    const bool asked = s->row != &dt_source_images;
+    const bool asked = !s->row->open;
     char path[PATH_MAX];
     int64_t resized = 0;
     size_t good = 0;
@@ -347,12 +357,18 @@ static void images_close(dt_source *s)
     free(m->file);
 }
 
-const dt_source_row dt_source_images = {"images", images_open, images_read, images_close};
+void dt_extra_images(void)
+{
+    static const dt_source_row row = {"images",     images_open, images_read,
+                                      images_close, images_fit,  dt_decoder_serve};
+    dt_source_set(&row);
+}
 
 dt_status dt_source_open_pictures(dt_source **out, int classes, const char *class_names,
                                   const char *const *operand, size_t operands)
 {
-    static const dt_source_row row = {"pictures", NULL, images_read, images_close};
+    static const dt_source_row row = {"pictures",   NULL,       images_read,
+                                      images_close, images_fit, NULL};
     struct images *m = NULL;
     dt_source *s = NULL;
     dt_status st = DT_OK;

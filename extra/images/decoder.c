@@ -1,6 +1,5 @@
 /* decoder.c - both ends of the socket: a process that decodes images, and its caller. */
 #include "decoder.h"
-#include "data.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 extern char **environ;
 
-/* The argument by which main knows that it is to decode. */
+/* The argument by which the program knows that it is to decode. */
 static char decoder_word[] = "(decode images)";
 
 /* The socket carries a byte when the process is ready; then, for each image, a request and the
@@ -85,11 +84,6 @@ static bool decoder_serve_one(void)
            (!to || decoder_pass(0, true, to, 3 * (size_t)ask.width * (size_t)ask.height));
 }
 
-bool dt_decoder_asked(int argc, char **argv)
-{
-    return argc == 2 && strcmp(argv[1], decoder_word) == 0;
-}
-
 /* The caller's files that a library opened without O_CLOEXEC. */
 static void decoder_forget_files(void)
 {
@@ -104,8 +98,10 @@ static void decoder_forget_files(void)
         closedir(open);
 }
 
-int dt_decoder_serve(void)
+int dt_decoder_serve(int argc, char **argv)
 {
+    if (argc != 2 || strcmp(argv[1], decoder_word) != 0)
+        return -1;
     decoder_forget_files();
     prctl(PR_SET_NAME, "dtrain-images", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

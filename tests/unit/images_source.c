@@ -1,5 +1,6 @@
-/* data_source_images.c - the image folder: order, labels, pixels, resizing, and files that
+/* images_source.c - the image folder: order, labels, pixels, resizing, and files that
  * lie. PNG files are written by png.h; the JPEG was made by Pillow. */
+#include "images/images.h"
 #include "jpeg.h"
 #include "png.h"
 #include "sources.h"
@@ -381,8 +382,10 @@ TEST_WITH(make_root, remove_root, layouts_are_checked)
 
 int main(int argc, char **argv)
 {
-    if (dt_decoder_asked(argc, argv))
-        return dt_decoder_serve();
+    dt_extra_images();
+    const int served = dt_source_serve(argc, argv);
+    if (served >= 0)
+        return served;
     dt_log_init(0, 1);
     return tests_run(NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* decoder.h - image files become pixels, in another process; private to src/data.
+/* decoder.h - image files become pixels, in another process; private to extra/images.
  *
  * A decoder of foreign bytes is the most likely place of a crash, and a crash there must cost no
  * more than one message. So the bytes go over a socket to a process that can read, write and end,
@@ -10,7 +10,7 @@
  * ranks share (weights, MPI's queues) with the right to write there, would copy memory that
  * a network card may hold, which Open MPI warns of, and would be left with the locks that
  * other threads held. Thus every program that reads image folders begins its main with
- * dt_decoder_asked (data.h). */
+ * dt_decoder_serve (main of src/cli: by dt_source_serve). */
 #ifndef DT_DECODER_H
 #define DT_DECODER_H
 #include "base/base.h"
@@ -34,6 +34,8 @@ void dt_decoder_stop(dt_decoder *d);
  * and further calls fail. */
 dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, size_t count,
                          int width, int height, uint8_t *pixels) DT_MUST_CHECK;
+/* Be the process, if argv is its: the exit code where it cannot start; -1: argv is another's. */
+int dt_decoder_serve(int argc, char **argv);
 /* Give up all rights but to read and write open files. For the process, and for its test. */
 void dt_decoder_confine(void);
 

@@ -1,7 +1,6 @@
-/* data_decoder.c - the process that decodes: what it gives, what it may do, and what its
+/* images_decoder.c - the process that decodes: what it gives, what it may do, and what its
  * caller says when it is gone. */
-#include "data/data.h"
-#include "data/decoder.h"
+#include "images/decoder.h"
 #include "jpeg.h"
 #include "test.h"
 
@@ -158,7 +157,6 @@ TEST_WITH(start, stop, it_has_no_rights)
 
 int main(int argc, char **argv)
 {
-    if (dt_decoder_asked(argc, argv))
-        return dt_decoder_serve();
-    return tests_run(NULL, NULL);
+    const int served = dt_decoder_serve(argc, argv);
+    return served >= 0 ? served : tests_run(NULL, NULL);
 }
