@@ -1,4 +1,4 @@
-/* source.h - what a kind of source is; private to src/data, and to an extra that adds one. */
+/* source.h - a kind of source; private to src/data, and to an extra that adds one. */
 #ifndef DT_SOURCE_H
 #define DT_SOURCE_H
 #include "data.h"
