@@ -9,4 +9,16 @@ void dt_extra_bench(void);
  * Collective. */
 dt_status dt_bench(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 extern const dt_run_observer dt_trace;
+
+typedef struct dt_comm_clock {
+    int64_t ahead, bound; /* rank 0's dt_activity_clock is this rank's + ahead, within bound (ns) */
+    char host[DT_HOST_CHARS];
+} dt_comm_clock;
+/* of [world], on rank 0. Collective. */
+dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of) DT_MUST_CHECK;
+enum { DT_MESSAGES = 256 };
+/* count <= DT_MESSAGES messages of `bytes` to rank 0 from the last one, or each way; the time of
+ * one. room [2 x count x bytes]. Only these two ranks call it. DT_COMM. */
+dt_status dt_messages_time(dt_comm *c, char *room, int count, size_t bytes, bool both,
+                           double *seconds) DT_MUST_CHECK;
 #endif

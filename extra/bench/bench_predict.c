@@ -1,6 +1,7 @@
 /* bench_predict.c - closed forms of a step on many ranks, of one shard each, and the constants in
  * them. docs/lab/performance.md has them in words, and how far they are off. */
 #include "bench_predict.h"
+#include "bench.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,47 +47,24 @@ dt_status dt_single_rank_take(dt_single_rank *a, const dt_run *r, double step_s)
 
 /* ---- Constants ------------------------------------------------------------------------------ */
 
-/* `count` messages of `bytes` to rank 0 from the last one, or each way; the time of one. */
-static dt_status exchange_messages(dt_comm *c, dt_post *post, char *room, int count, size_t bytes,
-                                   bool both, double *seconds)
-{
-    const int other = c->rank == 0 ? c->world - 1 : 0;
-    const double began = dt_seconds();
-
-    for (int i = 0; i < count; i++) {
-        if (both || c->rank == 0)
-            DT_TRY(dt_post_message(post, 0, false, room + (size_t)i * bytes, bytes, other));
-        if (both || c->rank != 0)
-            DT_TRY(
-                dt_post_message(post, 0, true, room + (size_t)(count + i) * bytes, bytes, other));
-    }
-    DT_TRY(dt_post_wait(post));
-    *seconds = (dt_seconds() - began) / count;
-    return DT_OK;
-}
-
 /* The first ones pay for connections; the mean of long messages, which a burst may begin. */
 static dt_status measure_pair(dt_comm *c, char *room, size_t bytes, costs *k)
 {
-    enum { SMALL = 256, ROUNDS = 5 };
-    dt_post *post = NULL;
+    enum { ROUNDS = 5 };
     double seconds = 0, sum[2] = {0};
-    dt_status st = dt_post_create(&post, c);
 
     k->message = HUGE_VAL;
-    for (int i = 0; i <= ROUNDS && st == DT_OK && (c->rank == 0 || c->rank == c->world - 1); i++) {
-        DT_GO(st, exchange_messages(c, post, room, SMALL, 64, true, &seconds), out);
+    for (int i = 0; i <= ROUNDS && (c->rank == 0 || c->rank == c->world - 1); i++) {
+        DT_TRY(dt_messages_time(c, room, DT_MESSAGES, 64, true, &seconds));
         k->message = DT_MIN(k->message, seconds / 2); /* it is sent, and received */
         for (int both = 0; both < 2; both++) {
-            DT_GO(st, exchange_messages(c, post, room, 1, bytes, both, &seconds), out);
+            DT_TRY(dt_messages_time(c, room, 1, bytes, both, &seconds));
             sum[both] += i > 0 ? seconds : 0;
         }
     }
     k->one_way = sum[0] / ROUNDS / (double)bytes;
     k->byte = sum[1] / ROUNDS / (double)bytes;
-out:
-    dt_post_destroy(post);
-    return st;
+    return DT_OK;
 }
 
 static dt_status measure(dt_comm *c, const dt_options *o, size_t moments, costs *k)

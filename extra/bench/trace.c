@@ -19,13 +19,16 @@ typedef struct trace {
 
 /* ---- As text ------------------------------------------------------------------------------ */
 
+#define X(name) #name,
+static const char *const collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
+#undef X
 /* The lane's name; those of its events by `what`, or one for all; what their `size` is. */
 static const struct {
     const char *lane, *const *names, *name, *size;
 } rows[DT_LANES] = {[DT_LANE_STEP] = {"steps", NULL, "step", "step"},
                     [DT_LANE_PHASE] = {"phases", dt_activity_word, NULL, NULL},
                     [DT_LANE_LAYER] = {"layers", NULL, NULL, NULL},
-                    [DT_LANE_WAIT] = {"with other ranks", dt_collective_name, NULL, "bytes"},
+                    [DT_LANE_WAIT] = {"with other ranks", collective_name, NULL, "bytes"},
                     [DT_LANE_BUCKET] = {"oldest bucket under way", NULL, "bucket", "bytes"},
                     [DT_LANE_WRITER] = {"writer of checkpoints", NULL, "checkpoint", "step"}};
 

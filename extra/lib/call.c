@@ -97,27 +97,26 @@ static dt_status find_difference(const dtd_group *g, const dtd_args *a)
 dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a)
 {
     static const dtd_args none;
-    bool equal = false, failed = false;
-
     a = a ? a : &none;
-    DT_TRY(dt_comm_meet(g->comm, key_of(g, a), local != DT_OK, &equal, &failed));
-    if (failed)
+    const int64_t key = (int64_t)key_of(g, a);
+    int64_t x[] = {local != DT_OK, key, ~key}; /* the largest complement is the smallest key's */
+
+    DT_TRY(dt_comm_max_i64(g->comm, x, DT_COUNT_OF(x)));
+    if (x[0])
         return dt_comm_agree(g->comm, local);
-    return equal ? DT_OK : find_difference(g, a);
+    return x[1] == ~x[2] ? DT_OK : find_difference(g, a);
 }
 
 /* ---- Types ------------------------------------------------------------------------- */
 
-_Static_assert(DTD_I8 == (int)DT_NUMBER_int8 && DTD_F64 == (int)DT_NUMBER_fp64, "one order");
-
 size_t dtd_size_of(dtd_type type)
 {
-    return (unsigned)type < DT_NUMBERS ? dt_numbers[type].bytes : 0;
+    return (unsigned)type < DTD_TYPES ? dt_numbers[type].bytes : 0;
 }
 
 const char *dtd_type_name(dtd_type type)
 {
-    return (unsigned)type < DT_NUMBERS ? dt_numbers[type].name : "no type";
+    return (unsigned)type < DTD_TYPES ? dt_numbers[type].name : "no type";
 }
 
 /* ---- Checks ------------------------------------------------------------------------ */

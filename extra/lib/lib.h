@@ -1,4 +1,5 @@
-/* lib.h - shared by the files of extra/lib: groups, how a call begins and ends; private to it.
+/* lib.h - shared by the files of extra/lib: groups, how a call begins and ends; types of numbers,
+ * messages and sums of whole arrays; private to it.
  *
  * A public function begins with dtd_enter, goes on with dtd_compare if it is collective, tries by
  * DTD_TRY, and ends with dtd_leave. */
@@ -6,6 +7,76 @@
 #define DTD_LIB_H
 #include "dist.h"
 #include "dist/dist.h"
+#include "dist/fold.h"
+
+/* ---- Numbers ----------------------------------------------------------------------- */
+
+enum { DT_OP_SUM, DT_OP_PROD, DT_OP_MIN, DT_OP_MAX, DT_OPS };
+/* Integers wrap. A minimum or maximum with NaN is NaN; -0 < +0. */
+typedef struct dt_number {
+    const char *name;
+    size_t bytes;
+    dt_leaf leaf;              /* how a number is read where it lies */
+    dt_fold_type wide[DT_OPS]; /* operations, on the type that they compute in */
+    /* x[i] /= by, on that type; NULL: it has no mean */
+    void (*divide)(void *x, size_t count, double by);
+    /* To nearest, ties to even; NULL: it is the type that operations compute in. */
+    void (*round)(void *to, const void *x, size_t count);
+} dt_number;
+enum { DTD_TYPES = DTD_F64 + 1 };
+extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */
+
+/* ---- Messages ---------------------------------------------------------------------- */
+
+/* Messages that are under way together, of any length, never to this rank itself. Between two
+ * ranks, messages of one lane (0, 1, ...) meet in the order in which they were posted. */
+typedef struct dt_post dt_post;
+/* DT_NOMEM. Local. */
+dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
+void dt_post_destroy(dt_post *p); /* nothing is under way. NULL does nothing. Local */
+/* Begin to send to rank `other`, or to receive from it, which writes `at`; `at` is left alone until
+ * dt_post_wait. 0 bytes: nothing. Local. */
+dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes,
+                          int other) DT_MUST_CHECK;
+/* All are over. DT_MISMATCH: one that came has another length. Local; waits for the others. */
+dt_status dt_post_wait(dt_post *p) DT_MUST_CHECK;
+
+/* ---- Sums of whole arrays ------------------------------------------------------------ */
+
+/* What one rank has of a tree: the value of leaves [first, first + leaves), a subtree of it. One
+ * leaf is numbers as they are; more are of the type that operations compute in. */
+typedef struct dt_held {
+    unsigned first, leaves;
+    int rank;
+    const void *at; /* [count] on that rank */
+} dt_held;
+typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
+    const dt_number *number;
+    int op;              /* DT_OP_SUM, ... */
+    double divide;       /* the result by this; 0: not */
+    const dt_held *held; /* [operands] all leaves, ascending; NULL: `mine` of each rank */
+    int operands;
+    const void *mine; /* [count] */
+    size_t count;
+    const size_t *counts; /* DT_TO_PARTS: [world] how many of the numbers each rank gets */
+    enum { DT_TO_ALL, DT_TO_ROOT, DT_TO_PARTS } to;
+    int root;
+    void *out; /* the rank's numbers; may be `mine`, or at of its only operand, but for parts */
+} dt_allreduce_opts;
+/* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
+ * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
+typedef struct dt_allreduce dt_allreduce;
+/* DT_NOMEM; *k is to be destroyed whatever the outcome. Local, like the next. */
+dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c) DT_MUST_CHECK;
+void dt_allreduce_destroy(dt_allreduce *k);
+/* DT_NOMEM on one rank, which the others do not know of. Collective. */
+dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o) DT_MUST_CHECK;
+/* to = left op right, [count] each, of the type that operations compute in; leaves: left and
+ * right are numbers as they are. `to` overlaps neither. Local. */
+void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
+                       const void *right, bool leaves, size_t count);
+
+/* ---- Calls ------------------------------------------------------------------------- */
 
 struct dtd_group {
     dt_comm *comm; /* owned */

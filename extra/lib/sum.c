@@ -18,7 +18,7 @@ struct dtd_sum {
     int64_t number;   /* among what is made on the group: which one ranks call with */
     int leaves;
     size_t tensors, bytes; /* of a value */
-    run runs[DT_NUMBERS];
+    run runs[DTD_TYPES];
     dtd_tensor *shape; /* [tensors] without names; owned, as all that follow are */
     struct leaf {
         void *value; /* of the subtree that begins there; NULL: none is held */
@@ -67,7 +67,7 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
         run *r = &s->runs[shape[i].type];
         *r = (run){r->count + shape[i].count, r->tensors + 1, i, 0};
     }
-    for (int t = 0; t < DT_NUMBERS; t++) {
+    for (int t = 0; t < DTD_TYPES; t++) {
         s->runs[t].at = s->bytes;
         s->bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DT_OP_SUM].bytes, 64);
     }
@@ -123,7 +123,7 @@ static dt_status merge(dtd_sum *s, int at)
         if (first + size >= s->leaves || left->size != size || right->size != size)
             return DT_OK;
         DT_TRY(take(s, &sum));
-        for (int t = 0; t < DT_NUMBERS; t++) {
+        for (int t = 0; t < DTD_TYPES; t++) {
             const size_t from = s->runs[t].at;
             dt_allreduce_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + from,
                               (char *)left->value + from, (char *)right->value + from, size == 1,
@@ -139,7 +139,7 @@ static dt_status merge(dtd_sum *s, int at)
 
 int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 {
-    size_t at[DT_NUMBERS];
+    size_t at[DTD_TYPES];
     void *value = NULL;
 
     DTD_TRY(dtd_enter(DTD_IN_sum_leaf, NULL));
@@ -152,7 +152,7 @@ int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
     for (size_t i = 0; i < s->tensors; i++)
         DTD_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
     DTD_TRY(take(s, &value));
-    for (int t = 0; t < DT_NUMBERS; t++)
+    for (int t = 0; t < DTD_TYPES; t++)
         at[t] = s->runs[t].at;
     for (size_t i = 0; i < s->tensors; i++) {
         const size_t bytes = s->shape[i].count * dtd_size_of(s->shape[i].type);
@@ -229,7 +229,7 @@ int dtd_sum_finish(dtd_sum *s, void *const *sum)
     const dtd_arg arg = {"the sum", s->number, NULL};
     DT_GO(st, dtd_compare(s->group, st, &(dtd_args){.arg = &arg, .args = 1}), out);
     DT_GO(st, tell(s, &operands), out);
-    for (int t = 0; t < DT_NUMBERS; t++)
+    for (int t = 0; t < DTD_TYPES; t++)
         if (s->runs[t].count > 0)
             DT_GO(st, sum_run(s, t, operands, sum), out);
 

@@ -1,6 +1,7 @@
 /* world.c - all ranks: how the library begins and ends, and groups of them. */
 #include "lib.h"
 
+#include "dist/comm.h"
 #include "watch/watch.h"
 
 #include <stdio.h>
@@ -55,6 +56,51 @@ failed:
     return st;
 }
 
+/* ---- MPI --------------------------------------------------------------------------- */
+
+/* Its state in this process, which may have started it itself. */
+typedef enum state { BEFORE_MPI, IN_MPI, AFTER_MPI } state;
+
+static state mpi_now(void)
+{
+    int began = 0, ended = 0;
+
+    if (MPI_Initialized(&began) != MPI_SUCCESS || MPI_Finalized(&ended) != MPI_SUCCESS || !began)
+        return BEFORE_MPI;
+    return ended ? AFTER_MPI : IN_MPI;
+}
+
+/* *c = a world of the ranks of *mpi_comm, in its order; NULL: of MPI_COMM_WORLD. MPI runs, and
+ * dt_comm_close does not finish it. A failure is this rank's alone. */
+static dt_status comm_adopt(dt_comm **c, const void *mpi_comm)
+{
+    const MPI_Comm from = mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
+
+    if (from == MPI_COMM_NULL)
+        return dt_fail(DT_USAGE, "the communicator is MPI_COMM_NULL");
+    DT_TRY(dt_comm_create(c));
+    DT_MPI(MPI_Comm_dup(from, &(*c)->own->all));
+    return dt_comm_learn(*c);
+}
+
+/* c = a world of these ranks, in this order: they alone call it. Messages on it and on other
+ * groups never meet. */
+static dt_status comm_take(dt_comm *c, const int *ranks, int count)
+{
+    const MPI_Comm from = all->comm->own->all;
+    MPI_Group whole, some;
+
+    dt_comm_quiet(c);
+    if (from == MPI_COMM_NULL)
+        return dt_comm_learn(c);
+    DT_MPI(MPI_Comm_group(from, &whole));
+    DT_MPI(MPI_Group_incl(whole, count, ranks, &some));
+    DT_MPI(MPI_Comm_create_group(from, some, DT_TAG_GROUP, &c->own->all));
+    DT_MPI(MPI_Group_free(&some));
+    DT_MPI(MPI_Group_free(&whole));
+    return dt_comm_learn(c);
+}
+
 /* ---- Beginning and end ------------------------------------------------------------- */
 
 static const char *call_name(const void *plan, int call)
@@ -84,21 +130,20 @@ static dt_status watch_open(dt_comm *c)
 /* adopt: the ranks of *mpi_comm. */
 static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv)
 {
-    const dt_comm_mpi mpi = dt_comm_mpi_now();
+    const state mpi = mpi_now();
     dt_comm *c = NULL;
 
     dtd_call_begin(DTD_IN_init);
     if (all)
         return dt_fail(DT_USAGE, "dtd_init was called already");
-    if (mpi == DT_COMM_MPI_OVER)
+    if (mpi == AFTER_MPI)
         return dt_fail(DT_USAGE, "MPI is finished in this process, and cannot start again");
-    if (adopt && (!mpi_comm || mpi != DT_COMM_MPI_RUNS))
+    if (adopt && (!mpi_comm || mpi != IN_MPI))
         return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init, which dtd_init does, or of NULL");
-    dt_status st =
-        mpi == DT_COMM_MPI_RUNS ? dt_comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
+    dt_status st = mpi == IN_MPI ? comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
     if (st == DT_OK)
         dt_comm_quiet(c);
-    if (st == DT_OK && mpi != DT_COMM_MPI_RUNS)
+    if (st == DT_OK && mpi != IN_MPI)
         st = dt_comm_check_asked(c);
     if (st != DT_OK) {
         dt_comm_close(c);
@@ -248,9 +293,12 @@ int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name
     if (!out)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_group_new: g is NULL"));
     *out = NULL;
-    const dt_status st = check_group(ranks, count, name, &here);
+    dt_status st = check_group(ranks, count, name, &here);
     DTD_TRY(here ? compare_ranks(ranks, count, name, st) : st);
     dt_activity_waits();
-    DTD_TRY(dt_comm_group(&c, all->comm, ranks, count));
-    return dtd_leave(group_make(out, c, name));
+    DTD_TRY(dt_comm_create(&c));
+    st = comm_take(c, ranks, count);
+    if (st != DT_OK)
+        dt_comm_close(c);
+    return dtd_leave(st == DT_OK ? group_make(out, c, name) : st);
 }

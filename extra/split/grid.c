@@ -35,6 +35,11 @@ static dt_status grid_open(dt_run *r)
     return DT_OK;
 }
 
+static void grid_stop(dt_run *r)
+{
+    dt_moves_destroy(r->grid.moves);
+}
+
 static void grid_close(dt_run *r)
 {
     dt_grid *g = &r->grid;
@@ -374,6 +379,7 @@ const struct dt_run_split dt_grid_split = {
     .choose = dt_auto_choose,
     .load = dt_strategy_read,
     .open = grid_open,
+    .stop = grid_stop,
     .close = grid_close,
 #define X(name) .name = grid_##name,
     DT_GRID_LIST(X)

@@ -1,6 +1,6 @@
 /* split.h - layers that several ranks compute together (tensor parallel), and which layers these
  * are to be; the public header of extra/split. The model has its part in dt_plan_split, the run in
- * dt_run_split. All is Local. */
+ * dt_run_split. All is Local, but what says Collective. */
 #ifndef DT_SPLIT_H
 #define DT_SPLIT_H
 #include "model/plan.h"
@@ -128,4 +128,33 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
  * nothing else. The first rank of a machine measures, others may. Agreed. Collective. */
 dt_status dt_costs_measure(dt_run *r, int parts, dt_search_node *node, dt_search_costs *c,
                            double *bytes) DT_MUST_CHECK;
+
+/* ---- Moves ------------------------------------------------------------------------------- */
+
+/* Copies of rectangles between ranks, which are listed once and started again and again. No number
+ * is computed. A rectangle is `rows` rows of `bytes` bytes, strides apart (in bytes); all those of
+ * a key that go from one rank to another are one message. */
+typedef struct dt_rect {
+    int key, from, to;  /* ranks */
+    const void *source; /* read by rank `from` alone */
+    void *target;       /* and by `to`: other ranks may give NULL */
+    size_t rows, bytes, from_stride, to_stride;
+    int64_t kind, order; /* of moves.c */
+} dt_rect;
+typedef struct dt_moves dt_moves;
+/* Keys are [0, keys) (same). DT_NOMEM; *m is to be destroyed whatever the outcome. Local. */
+dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
+/* Every rank adds the same rectangles, in the same order, but for addresses that are not its own;
+ * those in which it has no part may be left out. Targets of a key overlap neither each other nor
+ * its sources. DT_NOMEM. Local. */
+dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
+/* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
+dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;
+void dt_moves_destroy(dt_moves *m);
+/* What the key's rectangles read is final, and their targets are free, until dt_moves_wait has
+ * returned. Keys are started in the same order on all ranks. No call waits for another rank. */
+dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;
+/* Until the key's targets are written and its sources may change. Waits for the ranks that have a
+ * part in it. */
+dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
 #endif

@@ -13,12 +13,16 @@ enum { LINE = 240, FIRST_LINES = 2, MOST_BYTES = 64 << 20 };
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
+#define X(name, text) text,
+static const char *const activity_text[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
+#undef X
+
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
 {
     const dt_activity *p = &w->board->row[rank].place;
     const int phase = dt_seen(p->phase), layer = dt_seen(p->layer);
     const long long step = (long long)dt_seen(p->step);
-    const char *text = phase >= 0 && phase < DT_ACTIVITY_COUNT ? dt_activity_text[phase] : "?";
+    const char *text = phase >= 0 && phase < DT_ACTIVITY_COUNT ? activity_text[phase] : "?";
 
     if (w->o.library)
         snprintf(out, room, "%s call %lld",

@@ -31,9 +31,6 @@ static dt_activity *mine = &unread;
 #define X(name, text) #name,
 const char *const dt_activity_word[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
 #undef X
-#define X(name, text) text,
-const char *const dt_activity_text[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
-#undef X
 
 #define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
 #define put(member, value) atomic_store_explicit(&mine->member, value, memory_order_relaxed)

@@ -25,8 +25,7 @@ typedef enum dt_activity_name {
 #undef X
         DT_ACTIVITY_COUNT
 } dt_activity_name;
-extern const char *const dt_activity_word[DT_ACTIVITY_COUNT],
-    *const dt_activity_text[DT_ACTIVITY_COUNT];
+extern const char *const dt_activity_word[DT_ACTIVITY_COUNT]; /* "forward" */
 
 /* One rank's place. Only its main thread writes it; others read it at any time, also after the
  * process is gone. Times are in nanoseconds of the monotonic clock. */

@@ -113,10 +113,6 @@ const char *dt_comm_version(void)
 
 /* ---- Small collectives ----------------------------------------------------------- */
 
-#define X(name) #name,
-const char *const dt_collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
-#undef X
-
 /* They are non-blocking inside, so that a rank that waits leaves its core to others. */
 dt_status dt_comm_barrier(dt_comm *c)
 {
@@ -143,6 +139,23 @@ dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root)
     DT_MPI(MPI_Ibcast(data, count, MPI_BYTE, root, c->own->all, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     dt_record(DT_LANE_WAIT, DT_IN_broadcast, bytes, began);
+    return DT_OK;
+}
+
+dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes)
+{
+    const int64_t began = dt_activity_clock();
+    MPI_Request request;
+    int count = 0;
+
+    if (c->world == 1) {
+        memcpy(all, mine, bytes);
+        return DT_OK;
+    }
+    DT_TRY(dt_comm_count(bytes, &count));
+    DT_MPI(MPI_Igather(mine, count, MPI_BYTE, all, count, MPI_BYTE, 0, c->own->all, &request));
+    DT_TRY(dt_comm_wait(c, &request, 1));
+    dt_record(DT_LANE_WAIT, DT_IN_gather, bytes, began);
     return DT_OK;
 }
 
@@ -215,16 +228,6 @@ static dt_status failure_keep(const failure *f, uint64_t rank, bool alike)
 void dt_comm_quiet(dt_comm *c)
 {
     c->own->quiet = true;
-}
-
-dt_status dt_comm_meet(dt_comm *c, uint64_t key, bool fails, bool *equal, bool *failed)
-{
-    uint64_t x[3] = {!fails, key, ~key};
-
-    DT_TRY(dt_comm_min_u64(c, x, 3));
-    *equal = x[1] == ~x[2];
-    *failed = x[0] == 0;
-    return DT_OK;
 }
 
 dt_status dt_comm_agree(dt_comm *c, dt_status local)

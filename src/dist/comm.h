@@ -1,4 +1,4 @@
-/* comm.h - what a communicator holds, and how MPI is called; private to src/dist. */
+/* comm.h - what a communicator holds, and how MPI is called; private to what calls it. */
 #ifndef DT_COMM_H
 #define DT_COMM_H
 #include "dist.h"
@@ -25,6 +25,11 @@ struct dt_comm_own {
 
 /* Tags of messages on `all`; lanes of messages take DT_TAG_LANES and those above. */
 enum { DT_TAG_CLOCK, DT_TAG_GROUP, DT_TAG_REDUCE, DT_TAG_LANES };
+
+/* *c = a communicator, whose own->all the caller sets; then dt_comm_learn finds out the rest, or
+ * without MPI (MPI_COMM_NULL) makes a world of one. Close it after a failure, too. Collective. */
+dt_status dt_comm_create(dt_comm **c) DT_MUST_CHECK;
+dt_status dt_comm_learn(dt_comm *c) DT_MUST_CHECK;
 
 /* Fail with what MPI reports; `call` begins with the function's name. */
 dt_status dt_comm_error(int code, const char *call) DT_MUST_CHECK;

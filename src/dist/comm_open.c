@@ -74,8 +74,8 @@ static dt_status comm_form_nodes(dt_comm *c)
     return DT_OK;
 }
 
-/* All but c->own->all, whose order stays; without MPI a world of one. */
-static dt_status comm_learn(dt_comm *c)
+/* The order of c->own->all stays. */
+dt_status dt_comm_learn(dt_comm *c)
 {
     struct dt_comm_own *own = c->own;
 
@@ -122,7 +122,7 @@ static dt_status comm_start(dt_comm *c, int *argc, char ***argv)
     return comm_renumber(c);
 }
 
-static dt_status comm_create(dt_comm **c)
+dt_status dt_comm_create(dt_comm **c)
 {
     struct {
         dt_comm c;
@@ -144,10 +144,10 @@ static dt_status comm_create(dt_comm **c)
 static dt_status comm_begin(dt_comm **c, bool mpi, int *argc, char ***argv)
 {
     *c = NULL;
-    DT_TRY(comm_create(c));
+    DT_TRY(dt_comm_create(c));
     if (mpi)
         DT_TRY(comm_start(*c, argc, argv));
-    DT_TRY(comm_learn(*c));
+    DT_TRY(dt_comm_learn(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
 }
@@ -162,55 +162,7 @@ dt_status dt_comm_open_alone(dt_comm **c)
     return comm_begin(c, false, NULL, NULL);
 }
 
-/* ---- Other communicators ---------------------------------------------------------- */
-
-dt_comm_mpi dt_comm_mpi_now(void)
-{
-    int began = 0, ended = 0;
-
-    if (MPI_Initialized(&began) != MPI_SUCCESS || MPI_Finalized(&ended) != MPI_SUCCESS || !began)
-        return DT_COMM_NO_MPI;
-    return ended ? DT_COMM_MPI_OVER : DT_COMM_MPI_RUNS;
-}
-
-dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm)
-{
-    const MPI_Comm from = mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
-
-    *c = NULL;
-    if (from == MPI_COMM_NULL)
-        return dt_fail(DT_USAGE, "the communicator is MPI_COMM_NULL");
-    DT_TRY(comm_create(c));
-    DT_MPI(MPI_Comm_dup(from, &(*c)->own->all));
-    return comm_learn(*c);
-}
-
-static dt_status comm_take(dt_comm *made, const dt_comm *c, const int *ranks, int count)
-{
-    MPI_Group all, some;
-
-    if (c->own->all == MPI_COMM_NULL)
-        return comm_learn(made);
-    DT_MPI(MPI_Comm_group(c->own->all, &all));
-    DT_MPI(MPI_Group_incl(all, count, ranks, &some));
-    DT_MPI(MPI_Comm_create_group(c->own->all, some, DT_TAG_GROUP, &made->own->all));
-    DT_MPI(MPI_Group_free(&some));
-    DT_MPI(MPI_Group_free(&all));
-    return comm_learn(made);
-}
-
-dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count)
-{
-    *made = NULL;
-    DT_TRY(comm_create(made));
-    (*made)->own->quiet = c->own->quiet;
-    const dt_status st = comm_take(*made, c, ranks, count);
-    if (st != DT_OK) {
-        dt_comm_close(*made);
-        *made = NULL;
-    }
-    return st;
-}
+/* ---- Parts of a world ------------------------------------------------------------- */
 
 /* Those that are left out get no communicator. */
 static dt_status comm_take_part(dt_comm *made, const dt_comm *c, int color)
@@ -219,7 +171,7 @@ static dt_status comm_take_part(dt_comm *made, const dt_comm *c, int color)
         DT_MPI(MPI_Comm_split(c->own->all, color < 0 ? MPI_UNDEFINED : color, c->rank,
                               &made->own->all));
     made->own->split = c->own->split;
-    return color < 0 ? DT_OK : comm_learn(made);
+    return color < 0 ? DT_OK : dt_comm_learn(made);
 }
 
 /* If every rank is in a part, they work at the same time: together they are as many as before. */
@@ -230,7 +182,7 @@ dt_status dt_comm_split(dt_comm **part, dt_comm *c, int color)
 
     *part = NULL;
     DT_TRY(dt_comm_sum_i64(c, &taken, 1));
-    DT_GO(st, dt_comm_agree(c, comm_create(part)), out);
+    DT_GO(st, dt_comm_agree(c, dt_comm_create(part)), out);
     DT_GO(st, dt_comm_agree(c, comm_take_part(*part, c, color)), out);
     if (taken == c->world)
         (*part)->own->crowded = c->own->crowded;

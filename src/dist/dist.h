@@ -1,5 +1,5 @@
 /* dist.h - ranks, agreement, the summation tree and gradient exchange; the public header of
- * src/dist, the only folder that uses MPI. No MPI type appears here.
+ * src/dist, where the core uses MPI. No MPI type appears here.
  *
  * Collective: every rank must call the function, in the same order; arguments marked (same) must
  *             be equal on all ranks.
@@ -16,7 +16,7 @@ typedef struct dt_comm { /* read only */
     int nodes;
     int node_rank, node_ranks;       /* this rank among those of its node */
     int machine_rank, machine_ranks; /* and of its machine, as however many nodes they count */
-    struct dt_comm_own *own;         /* private to src/dist */
+    struct dt_comm_own *own;         /* private: comm.h */
 } dt_comm;
 
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
@@ -26,18 +26,8 @@ typedef struct dt_comm { /* read only */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* A world of one, whatever has started this process. Local. */
 dt_status dt_comm_open_alone(dt_comm **c) DT_MUST_CHECK;
-/* The state of MPI in this process, which may have started it itself. Local. */
-typedef enum dt_comm_mpi { DT_COMM_NO_MPI, DT_COMM_MPI_RUNS, DT_COMM_MPI_OVER } dt_comm_mpi;
-dt_comm_mpi dt_comm_mpi_now(void);
-/* *c = a world of the ranks of an MPI_Comm, which mpi_comm points to; NULL: of MPI_COMM_WORLD. MPI
- * runs, and is not finished by dt_comm_close. The order stays: the nodes are runs of neighbours on
- * one machine. A failure is this rank's alone, as dt_comm_group's is. Collective. */
-dt_status dt_comm_adopt(dt_comm **c, const void *mpi_comm) DT_MUST_CHECK;
-/* *made = a world of ranks [count] of c, in this order (same). Only these ranks call
- * it, and close it before c. Messages on it and on c never meet. Collective over these ranks. */
-dt_status dt_comm_group(dt_comm **made, dt_comm *c, const int *ranks, int count) DT_MUST_CHECK;
 /* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller
- * of a library wants it. Groups made of c do the same. Local. */
+ * of a library wants it. Local. */
 void dt_comm_quiet(dt_comm *c);
 /* *part = a world of the ranks of c that give this color, in c's order; NULL for a color below 0.
  * The ranks that have it close it before c. Collective over c. */
@@ -87,11 +77,6 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local) DT_MUST_CHECK;
  *            differs, rank 0's value, and the lowest rank with another value */
 dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count) DT_MUST_CHECK;
 
-/* Before something is done together: *equal = whether all ranks have this key, *failed = whether
- * any fails. One small message; no rank leaves it before all have come. Collective. */
-dt_status dt_comm_meet(dt_comm *c, uint64_t key, bool fails, bool *equal,
-                       bool *failed) DT_MUST_CHECK;
-
 /* All four are collective; bytes, count and root (same). Sums and maxima replace x. */
 dt_status dt_comm_barrier(dt_comm *c) DT_MUST_CHECK;
 dt_status dt_comm_bcast(dt_comm *c, void *data, size_t bytes, int root) DT_MUST_CHECK;
@@ -100,13 +85,6 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 
 /* all [world][bytes] = mine[bytes] of each rank, on rank 0. bytes (same). Collective. */
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
-
-typedef struct dt_comm_clock {
-    int64_t ahead, bound; /* rank 0's dt_activity_clock is this rank's + ahead, within bound (ns) */
-    char host[DT_HOST_CHARS];
-} dt_comm_clock;
-/* of [world], on rank 0. Collective. */
-dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of) DT_MUST_CHECK;
 
 /* What DT_LANE_WAIT of the record (base.h) has: all ranks the same ones, in the same order. The
  * rank that was in one for the shortest time came last: the others waited for it; but in
@@ -117,7 +95,6 @@ dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of) DT_MUST_CHECK;
 #define X(name) DT_IN_##name,
 enum { DT_COLLECTIVE_LIST(X) DT_COLLECTIVES };
 #undef X
-extern const char *const dt_collective_name[DT_COLLECTIVES];
 
 /* ---- Memory of a node ------------------------------------------------------------ */
 
@@ -131,35 +108,6 @@ typedef struct dt_node_mem dt_node_mem;
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
                              void **memory) DT_MUST_CHECK;
 void dt_node_mem_destroy(dt_node_mem *m); /* Local */
-
-/* ---- Moves ----------------------------------------------------------------------- */
-
-/* Copies of rectangles between ranks, which are listed once and started again and again. No number
- * is computed. A rectangle is `rows` rows of `bytes` bytes, strides apart (in bytes); all those of
- * a key that go from one rank to another are one message. */
-typedef struct dt_rect {
-    int key, from, to;  /* ranks */
-    const void *source; /* read by rank `from` alone */
-    void *target;       /* and by `to`: other ranks may give NULL */
-    size_t rows, bytes, from_stride, to_stride;
-    int64_t kind, order; /* of src/dist */
-} dt_rect;
-typedef struct dt_moves dt_moves;
-/* Keys are [0, keys) (same). DT_NOMEM; *m is to be destroyed whatever the outcome. Local. */
-dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
-/* Every rank adds the same rectangles, in the same order, but for addresses that are not its own;
- * those in which it has no part may be left out. Targets of a key overlap neither each other nor
- * its sources. DT_NOMEM. Local. */
-dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
-/* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
-dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;
-void dt_moves_destroy(dt_moves *m);
-/* What the key's rectangles read is final, and their targets are free, until dt_moves_wait has
- * returned. Keys are started in the same order on all ranks. No call waits for another rank. */
-dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;
-/* Until the key's targets are written and its sources may change. Waits for the ranks that have a
- * part in it. */
-dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 
@@ -204,79 +152,6 @@ void dt_reduce_push(dt_reduce *t);
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);
-
-/* ---- Numbers ----------------------------------------------------------------------- */
-
-#define DT_NUMBER_LIST(X) X(int8) X(int32) X(int64) X(fp16) X(bf16) X(fp32) X(fp64)
-enum { DT_OP_SUM, DT_OP_PROD, DT_OP_MIN, DT_OP_MAX, DT_OPS };
-/* Integers wrap. A minimum or maximum with NaN is NaN; -0 < +0. */
-typedef struct dt_number {
-    const char *name;
-    size_t bytes;
-    int leaf;                  /* how a number is read where it lies: dt_leaf in fold.h */
-    dt_fold_type wide[DT_OPS]; /* operations, on the type that they compute in */
-    /* x[i] /= by, on that type; NULL: it has no mean */
-    void (*divide)(void *x, size_t count, double by);
-    /* To nearest, ties to even; NULL: it is the type that operations compute in. */
-    void (*round)(void *to, const void *x, size_t count);
-} dt_number;
-enum {
-#define X(name) DT_NUMBER_##name,
-    DT_NUMBER_LIST(X)
-#undef X
-        DT_NUMBERS
-};
-extern const dt_number dt_numbers[DT_NUMBERS];
-
-/* ---- Messages ---------------------------------------------------------------------- */
-
-/* Messages that are under way together, of any length, never to this rank itself. Between two
- * ranks, messages of one lane (0, 1, ...) meet in the order in which they were posted. */
-typedef struct dt_post dt_post;
-/* DT_NOMEM. Local. */
-dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
-void dt_post_destroy(dt_post *p); /* nothing is under way. NULL does nothing. Local */
-/* Begin to send to rank `other`, or to receive from it, which writes `at`; `at` is left alone until
- * dt_post_wait. 0 bytes: nothing. Local. */
-dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes,
-                          int other) DT_MUST_CHECK;
-/* All are over. DT_MISMATCH: one that came has another length. Local; waits for the others. */
-dt_status dt_post_wait(dt_post *p) DT_MUST_CHECK;
-
-/* ---- Sums of whole arrays ------------------------------------------------------------ */
-
-/* What one rank has of a tree: the value of leaves [first, first + leaves), a subtree of it. One
- * leaf is numbers as they are; more are of the type that operations compute in. */
-typedef struct dt_held {
-    unsigned first, leaves;
-    int rank;
-    const void *at; /* [count] on that rank */
-} dt_held;
-typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
-    const dt_number *number;
-    int op;              /* DT_OP_SUM, ... */
-    double divide;       /* the result by this; 0: not */
-    const dt_held *held; /* [operands] all leaves, ascending; NULL: `mine` of each rank */
-    int operands;
-    const void *mine; /* [count] */
-    size_t count;
-    const size_t *counts; /* DT_TO_PARTS: [world] how many of the numbers each rank gets */
-    enum { DT_TO_ALL, DT_TO_ROOT, DT_TO_PARTS } to;
-    int root;
-    void *out; /* the rank's numbers; may be `mine`, or at of its only operand, but for parts */
-} dt_allreduce_opts;
-/* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
- * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
-typedef struct dt_allreduce dt_allreduce;
-/* DT_NOMEM; *k is to be destroyed whatever the outcome. Local, like the next. */
-dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c) DT_MUST_CHECK;
-void dt_allreduce_destroy(dt_allreduce *k);
-/* DT_NOMEM on one rank, which the others do not know of. Collective. */
-dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o) DT_MUST_CHECK;
-/* to = left op right, [count] each, of the type that operations compute in; leaves: left and
- * right are numbers as they are. `to` overlaps neither. Local. */
-void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
-                       const void *right, bool leaves, size_t count);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 

@@ -148,6 +148,9 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands)
 
 /* ---- Types ----------------------------------------------------------------------- */
 
+DT_OPERATION(add_f32, float, a + b)
+DT_OPERATION(add_f64, double, a + b)
+
 static void add_moments(void *to, const void *left, const void *right, size_t count)
 {
     dt_moment *sum = to;
@@ -157,7 +160,8 @@ static void add_moments(void *to, const void *left, const void *right, size_t co
         sum[i] = dt_moment_merge(a[i], b[i]);
 }
 
-const dt_fold_type dt_fold_moments = {sizeof(dt_moment), add_moments};
+const dt_fold_type dt_fold_f32 = {sizeof(float), add_f32}, dt_fold_f64 = {sizeof(double), add_f64},
+                   dt_fold_moments = {sizeof(dt_moment), add_moments};
 
 /* ---- The engine ------------------------------------------------------------------ */
 

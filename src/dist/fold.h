@@ -1,6 +1,6 @@
 /* fold.h - the summation tree of docs/numerics.md section 3: which partial sums a rank keeps, how
  * those of all ranks are combined, and the engine that does it on values of any type. It uses no
- * MPI; every function is Local. Private to src/dist. */
+ * MPI; every function is Local. Private to src/dist and extra/lib. */
 #ifndef DT_FOLD_H
 #define DT_FOLD_H
 #include "dist.h"
@@ -81,6 +81,20 @@ typedef struct dt_operand {
     const void *at;
     dt_leaf leaf;
 } dt_operand;
+
+/* A function for dt_fold_type: to = result, which is made of a and b, elements of left and right.
+ * They do not depend on each other: without the pragma compilers take one by one. */
+#define DT_OPERATION(name, type, result)                                                           \
+    static void name(void *to, const void *left, const void *right, size_t count)                  \
+    {                                                                                              \
+        type *x = to;                                                                              \
+        const type *l = left, *r = right;                                                          \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++)                                     \
+        {                                                                                          \
+            const type a = l[i], b = r[i];                                                         \
+            x[i] = result;                                                                         \
+        }                                                                                          \
+    }
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the sum of the root's operands, [count] each. A result may overwrite an

@@ -1,5 +1,5 @@
 /* spans.h - cuts the gradient slab into buckets of whole tensors, and buckets into slices. It uses
- * no MPI; every function is Local. Private to src/dist. */
+ * no MPI; every function is Local. Private to src/dist and extra/lib. */
 #ifndef DT_SPANS_H
 #define DT_SPANS_H
 #include "dist.h"

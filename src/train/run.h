@@ -60,7 +60,7 @@ typedef struct dt_grid {
     int first, end;    /* shards of the group */
     dt_slab by_input;  /* DT_SLAB_BY_INPUT */
     dt_slab whole;     /* rank 0: the state as files have it, after dt_grid_collect */
-    dt_moves *moves;
+    struct dt_moves *moves;
     bool turns;                /* dt_grid_turn is under way */
     struct dt_grid_wave *wave; /* [2]: training's contexts, the test's */
 } dt_grid;
@@ -251,6 +251,7 @@ extern const struct dt_run_split {
     dt_status (*load)(dt_options *o, char line[DT_OPTION_CHARS]); /* dt_strategy_load */
     /* Who cuts with whom, from the options. Agreed. Collective. */
     dt_status (*open)(dt_run *r);
+    void (*stop)(dt_run *r);  /* until here moves may read weights. Collective */
     void (*close)(dt_run *r); /* Collective */
     /* The moves of all contexts, weights and state, once memory is bound. Agreed. Collective. */
     dt_status (*bind)(dt_run *r);

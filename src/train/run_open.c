@@ -266,7 +266,8 @@ void dt_run_close(dt_run *r)
     free(r->tally);
     dt_reduce_destroy(r->moment_tree);
     dt_reduce_destroy(r->loss_tree);
-    dt_moves_destroy(r->grid.moves); /* until here they may read weights */
+    if (dt_grid_cuts(r))
+        dt_run_split->stop(r);
     for (int d = 0; d < DT_DOMAINS; d++)
         close_domain(&r->domain[d]);
     dt_contexts_close(&r->contexts);

@@ -106,8 +106,8 @@ def matches(pattern, names):
 
 
 def there(path, file):
-    """From the root, or from the folder of the file that names it."""
-    for start in ("", os.path.dirname(file)):
+    """From the root, or from the folder of the file that names it, or as #include has it."""
+    for start in ("", os.path.dirname(file), "extra"):
         full = os.path.normpath(os.path.join(start, path))
         if matches(full, files) or matches(full, folders):
             return True

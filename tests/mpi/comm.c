@@ -3,6 +3,7 @@
  * once, and no record is left. */
 #include "ranks.h"
 
+#include "bench/bench.h"
 #include "capture.h"
 
 #include <sys/mman.h>
@@ -244,6 +245,25 @@ TEST(other_value_is_named)
         assert_non_null(strstr(c.text, part));
         assert_non_null(strstr(c.text, odd ? "has 'other-set';" : "has 'one-set';"));
         assert_null(strstr(c.text, "build"));
+    }
+}
+
+/* A grid of neighbours and of ranks that are as many apart. */
+TEST(parts_of_a_world)
+{
+    for (int wide = 1; wide <= comm->world; wide++) {
+        dt_comm *row = NULL, *column = NULL;
+        int64_t ranks = 1;
+        assert_ok(dt_comm_split(&row, comm, comm->rank / wide));
+        assert_ok(dt_comm_split(&column, comm, comm->rank % wide == 0 ? 0 : -1));
+        assert_int_equal(row->rank, comm->rank % wide);
+        assert_ok(dt_comm_sum_i64(row, &ranks, 1));
+        assert_int_equal(ranks, row->world);
+        assert_int_equal(column != NULL, comm->rank % wide == 0);
+        if (column)
+            assert_int_equal(column->rank, comm->rank / wide);
+        dt_comm_close(column);
+        dt_comm_close(row);
     }
 }
 

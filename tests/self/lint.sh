@@ -54,6 +54,8 @@ finds sizes $plan "unfinished" "/* TO""DO */"
 finds layers $plan "src/model may not include" '#include "dist/dist.h"'
 finds layers src/train/run.h "may include mpi" '#include <mpi.h>'
 finds layers src/dist/comm.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
+finds layers extra/split/moves.c "leaves that to the program" 'static void say(void) { printf("x"); } /* so */'
+finds layers extra/split/grid.c "may include dist/comm" '#include "dist/comm.h"'
 finds circles src/model/net.h "${plan%.c} -> " '#include "plan.h"'
 finds configs configs/smoke.yaml "without an exponent" 'lr: 1e-4'
 finds front_door README.md "words, at most 1100" "$(yes word | head -n 1100 | tr '\n' ' ')"

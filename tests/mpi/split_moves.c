@@ -1,6 +1,8 @@
-/* moves.c - random tables of rectangles against a naive copy, several times over, with several keys
- * under way at once; and the parts of a world. */
+/* split_moves.c - random tables of rectangles against a naive copy, several times over, with
+ * several keys under way at once. */
 #include "ranks.h"
+
+#include "split/split.h"
 
 enum { KEYS = 5, RECTS = 40, AREA = 1 << 14, ROUNDS = 4 };
 
@@ -110,25 +112,6 @@ TEST(nothing_to_move)
     assert_ok(dt_moves_wait(m, 1));
     dt_moves_destroy(m);
     dt_moves_destroy(NULL);
-}
-
-/* A grid of neighbours and of ranks that are as many apart. */
-TEST(parts_of_a_world)
-{
-    for (int wide = 1; wide <= comm->world; wide++) {
-        dt_comm *row = NULL, *column = NULL;
-        int64_t ranks = 1;
-        assert_ok(dt_comm_split(&row, comm, comm->rank / wide));
-        assert_ok(dt_comm_split(&column, comm, comm->rank % wide == 0 ? 0 : -1));
-        assert_int_equal(row->rank, comm->rank % wide);
-        assert_ok(dt_comm_sum_i64(row, &ranks, 1));
-        assert_int_equal(ranks, row->world);
-        assert_int_equal(column != NULL, comm->rank % wide == 0);
-        if (column)
-            assert_int_equal(column->rank, comm->rank / wide);
-        dt_comm_close(column);
-        dt_comm_close(row);
-    }
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,7 @@
 /* post.c - messages of any length between two ranks, many under way at once. */
-#include "comm.h"
+#include "lib.h"
+
+#include "dist/comm.h"
 
 #include <stdlib.h>
 

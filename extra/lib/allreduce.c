@@ -5,8 +5,9 @@
  * buffers are small, and some pieces are under way while another is folded. Where the numbers are
  * few, every rank owns all of them, and there is no gather. Operands and results are sent from and
  * received in the caller's arrays wherever they are. */
-#include "fold.h"
-#include "spans.h"
+#include "lib.h"
+
+#include "dist/spans.h"
 
 #include <stdlib.h>
 
@@ -217,7 +218,7 @@ static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
             const size_t each = operand_bytes(k, h);
             const bool own = h->rank == k->comm->rank;
             operand[i].at = own ? (const char *)h->at + (s.first + at) * each : came + at * each;
-            operand[i].leaf = h->leaves == 1 ? (dt_leaf)n->leaf : DT_LEAF_PLAIN;
+            operand[i].leaf = h->leaves == 1 ? n->leaf : DT_LEAF_PLAIN;
             came += own ? 0 : s.count * each;
         }
         void *result = n->round ? wide : out + at * n->bytes;
@@ -281,7 +282,7 @@ void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *le
                        const void *right, bool leaves, size_t count)
 {
     _Alignas(64) char scratch[2 * DT_FOLD_BYTES];
-    const dt_leaf leaf = leaves ? (dt_leaf)number->leaf : DT_LEAF_PLAIN;
+    const dt_leaf leaf = leaves ? number->leaf : DT_LEAF_PLAIN;
     dt_fold_part part[2];
     const dt_fold fold = dt_fold_cascade(part, 2);
 

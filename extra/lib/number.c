@@ -1,5 +1,5 @@
 /* number.c - what can be done with numbers of each type: one row each, made of the type's name. */
-#include "fold.h"
+#include "lib.h"
 
 /* ---- Operations -------------------------------------------------------------------- */
 
@@ -10,19 +10,7 @@
 #define MORE_REAL(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
 #define signbit_of(a) (__builtin_signbit(a) != 0)
 
-/* Elements do not depend on each other, also where `to` is an operand: without the
- * pragma compilers take one by one there. */
-#define OPERATION(name, op, type, result)                                                          \
-    static void name##_##op(void *to, const void *left, const void *right, size_t count)           \
-    {                                                                                              \
-        type *x = to;                                                                              \
-        const type *l = left, *r = right;                                                          \
-        _Pragma("omp simd") for (size_t i = 0; i < count; i++)                                     \
-        {                                                                                          \
-            const type a = l[i], b = r[i];                                                         \
-            x[i] = result;                                                                         \
-        }                                                                                          \
-    }
+#define OPERATION(name, op, type, result) DT_OPERATION(name##_##op, type, result)
 /* Unsigned arithmetic wraps, where signed one is undefined. */
 #define INTEGER(name, type, wraps)                                                                 \
     OPERATION(name, sum, type, (type)((wraps)a + (wraps)b))                                        \
@@ -45,9 +33,6 @@ INTEGER(int32, int32_t, uint32_t)
 INTEGER(int64, int64_t, uint64_t)
 REAL(fp32, float)
 REAL(fp64, double)
-
-const dt_fold_type dt_fold_f32 = {sizeof(float), fp32_sum},
-                   dt_fold_f64 = {sizeof(double), fp64_sum};
 
 /* ---- Rounding ---------------------------------------------------------------------- */
 
@@ -80,16 +65,16 @@ static void round_f16(void *to, const void *from, size_t count)
 /* ---- The rows ---------------------------------------------------------------------- */
 
 #define ROW(kind, type, reads, wide_type, name, divides, rounds)                                   \
-    [DT_NUMBER_##kind] = {#kind,                                                                   \
-                          sizeof(type),                                                            \
-                          reads,                                                                   \
-                          {{sizeof(wide_type), name##_sum},                                        \
-                           {sizeof(wide_type), name##_prod},                                       \
-                           {sizeof(wide_type), name##_min},                                        \
-                           {sizeof(wide_type), name##_max}},                                       \
-                          divides,                                                                 \
-                          rounds},
-const dt_number dt_numbers[DT_NUMBERS] = {
+    {#kind,                                                                                        \
+     sizeof(type),                                                                                 \
+     reads,                                                                                        \
+     {{sizeof(wide_type), name##_sum},                                                             \
+      {sizeof(wide_type), name##_prod},                                                            \
+      {sizeof(wide_type), name##_min},                                                             \
+      {sizeof(wide_type), name##_max}},                                                            \
+     divides,                                                                                      \
+     rounds},
+const dt_number dt_numbers[DTD_TYPES] = {
     ROW(int8, int8_t, DT_LEAF_PLAIN, int8_t, int8, NULL, NULL)
         ROW(int32, int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL)
             ROW(int64, int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL)

@@ -1,22 +1,7 @@
-/* gather.c - what rank 0 learns from each rank: its data, its host and its clock. */
-#include "comm.h"
+/* messages.c - how long messages between two ranks take, and by how much ranks' clocks differ. */
+#include "bench.h"
 
-dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes)
-{
-    const int64_t began = dt_activity_clock();
-    MPI_Request request;
-    int count = 0;
-
-    if (c->world == 1) {
-        memcpy(all, mine, bytes);
-        return DT_OK;
-    }
-    DT_TRY(dt_comm_count(bytes, &count));
-    DT_MPI(MPI_Igather(mine, count, MPI_BYTE, all, count, MPI_BYTE, 0, c->own->all, &request));
-    DT_TRY(dt_comm_wait(c, &request, 1));
-    dt_record(DT_LANE_WAIT, DT_IN_gather, bytes, began);
-    return DT_OK;
-}
+#include "dist/comm.h"
 
 /* This rank's x to another one, or that one's. */
 static dt_status pass(const dt_comm *c, dt_comm_clock *x, int other, bool send)
@@ -51,5 +36,26 @@ dt_status dt_comm_clocks(dt_comm *c, dt_comm_clock *of)
             x.bound = half;
             of[r] = x;
         }
+    return DT_OK;
+}
+
+dt_status dt_messages_time(dt_comm *c, char *room, int count, size_t bytes, bool both,
+                           double *seconds)
+{
+    const int other = c->rank == 0 ? c->world - 1 : 0;
+    const double began = dt_seconds();
+    MPI_Request r[2 * DT_MESSAGES];
+    int n = 0;
+
+    for (int i = 0; i < 2 * count; i++) {
+        const bool sends = i % 2 == 1;
+        char *at = room + (size_t)(i / 2 + (sends ? count : 0)) * bytes;
+        if (both || sends == (c->rank != 0))
+            DT_TRY(dt_comm_message(c->own->all, sends, at, bytes, MPI_BYTE, other, DT_TAG_LANES,
+                                   &r[n++]));
+    }
+    for (int i = 0; i < n; i++) /* they come one after the other */
+        DT_TRY(dt_comm_wait(c, &r[i], 1));
+    *seconds = (dt_seconds() - began) / count;
     return DT_OK;
 }

@@ -3,7 +3,9 @@
  * All rectangles that a rank sends to another one under one key are one message, of an MPI type
  * that knows where its bytes lie: nothing is packed here. Both sides list the same rectangles in
  * the same order, so a message fits its receiver by construction. */
-#include "comm.h"
+#include "split.h"
+
+#include "dist/comm.h"
 
 #include <stdlib.h>
 
