@@ -19,14 +19,16 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]=""
+    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [costs]=""
     [lib]="watch"
-    [tools]="split"
-    [bench]="watch"
+    [tools]="costs split"
+    [bench]="costs watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
+# Of src, for extras: what a run and a plan hold, what a file of tensors is, events of YAML, and how
+# kernels and loops are cut.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
+shared+="model/kernels/tiles/tiles.h model/loops.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}

@@ -57,6 +57,4 @@ dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;
 void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);
 /* A dt_pack_func of forward and data gradient; t: dt_tiles. */
 void dt_kernel_pack(const void *t, const float *master, void *packed, size_t first, size_t end);
-/* The units into unit[threads], and what one thread alone would do; returns how many there are. */
-int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone);
 #endif

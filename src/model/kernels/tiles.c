@@ -182,11 +182,3 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
         dt_bias_gradient(c, t->out.channels, a->dy, scratch + t->scratch * (size_t)c->threads,
                          a->dbias);
 }
-
-int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)
-{
-    *alone = t->alone;
-    for (int i = 0; i < t->units; i++)
-        unit[i] = dt_tiles_unit(t, i);
-    return t->units;
-}
