@@ -194,14 +194,6 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
 void dt_model_pack(dt_model *m, int part, int parts);
 /* The copies that are made of DT_SLAB_BY_INPUT, before the first backward that reads them. */
 void dt_model_pack_by_input(dt_model *m);
-/* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
- *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
- *   step     for the message
- *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
-dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
-                                int64_t step) DT_MUST_CHECK;
-/* Bytes of the largest packed copy, a multiple of 64. */
-size_t dt_model_largest_pack(const dt_model *m);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
  * sense), the variance unbiased: m2 / max(count - 1, 1).
  *   moments  [net->norm_channels], pooled over all shards */
