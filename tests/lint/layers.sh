@@ -25,10 +25,10 @@ declare -A extra=(
     [bench]="costs watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run and a plan hold, what a file of tensors is, events of YAML, and how
-# kernels and loops are cut.
+# Of src, for extras: what a run, a plan and a checkpoint hold, what a file of tensors is, events of
+# YAML, and how kernels and loops are cut.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
-shared+="model/kernels/tiles/tiles.h model/loops.h "
+shared+="model/kernels/tiles/tiles.h model/loops.h store/checkpoint_internal.h "
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}
