@@ -108,76 +108,44 @@ dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads
     return (dt_share){(int)units, seconds, seconds * longest, 0};
 }
 
-/* A loop of a pass, as dt_share_loop wants it. */
-typedef struct sweep {
-    int64_t items, grain;
-    double seconds;
-} sweep;
-enum { MAX_SWEEPS = 4 };
-
-/* Over lines of the image: of the output forward, of the input backward. */
-static int sweep_rows(const dt_step *s, dt_pass pass, double seconds, sweep *to)
+static void add_loop(dt_share *all, const dt_step *s, int64_t items, int64_t grain, double seconds)
 {
-    const dt_shape *of = pass == DT_PASS_FORWARD ? &s->out_shape : &s->in_shape[0];
+    const dt_share one = dt_share_loop(items, grain, seconds, s->threads);
 
-    *to = (sweep){of->n * of->h, dt_loop_grain(of->w * of->c), seconds};
-    return 1;
-}
-
-static int sweep_images(const dt_step *s, dt_pass pass, double seconds, sweep *to)
-{
-    (void)pass;
-    *to = (sweep){s->in_shape[0].n, 1, seconds};
-    return 1;
+    all->units = DT_MAX(all->units, one.units);
+    all->alone_s += one.alone_s;
+    all->longest_s += one.longest_s;
 }
 
 /* The sums read what the second sweep reads again; of each channel some numbers are computed by one
  * thread. */
-static int sweep_norm(const dt_step *s, dt_pass pass, double seconds, sweep *to)
+static void add_norm(dt_share *all, const dt_step *s, dt_pass pass, double seconds)
 {
     const dt_norm_plan p = dt_norm_plan_of(s);
     const double first = pass == DT_PASS_FORWARD && !s->attr.add ? 0.5 : 0.67;
     const double merge_s = 1.5e-9, channel_s = 4e-9, call_s = 1e-6;
 
-    to[0] = (sweep){p.blocks, 1, first * seconds};
-    to[1] = (sweep){p.channels, DT_NORM_MERGED, merge_s * (double)(p.blocks * p.channels)};
-    to[2] = (sweep){p.rows, p.block, seconds};
-    to[3] = (sweep){1, 0, call_s + channel_s * (double)p.channels};
-    return 4;
+    add_loop(all, s, p.blocks, 1, first * seconds);
+    add_loop(all, s, p.channels, DT_NORM_MERGED, merge_s * (double)(p.blocks * p.channels));
+    add_loop(all, s, p.rows, p.block, seconds);
+    add_loop(all, s, 1, 0, call_s + channel_s * (double)p.channels);
 }
 
-/* The loops of a pass that one thread does in `seconds`; of other operations, which are one
- * thread's, one. */
-static int sweeps_of(const dt_step *s, dt_pass pass, double seconds, sweep *to)
+/* Of most operations a loop over lines of the image: of the output forward, of the input
+ * backward. */
+static dt_share share_loops(const dt_step *s, dt_pass pass, double seconds)
 {
-    static const struct {
-        const dt_op *op;
-        int (*sweeps)(const dt_step *s, dt_pass pass, double seconds, sweep *to);
-    } row[] = {
-        {&dt_op_batchnorm, sweep_norm}, {&dt_op_globalavgpool, sweep_images},
-        {&dt_op_relu, sweep_rows},      {&dt_op_maxpool, sweep_rows},
-        {&dt_op_add, sweep_rows},       {&dt_op_fork, sweep_rows},
-    };
-
-    for (size_t i = 0; i < DT_COUNT_OF(row); i++)
-        if (row[i].op == s->op)
-            return row[i].sweeps(s, pass, seconds, to);
-    *to = (sweep){1, 0, seconds};
-    return 1;
-}
-
-static dt_share share_sweeps(const dt_step *s, dt_pass pass, double seconds)
-{
-    sweep w[MAX_SWEEPS];
-    const int count = sweeps_of(s, pass, seconds, w);
+    const dt_shape *of = pass == DT_PASS_FORWARD ? &s->out_shape : &s->in_shape[0];
     dt_share all = {0};
 
-    for (int k = 0; k < count; k++) {
-        const dt_share one = dt_share_loop(w[k].items, w[k].grain, w[k].seconds, s->threads);
-        all.units = DT_MAX(all.units, one.units);
-        all.alone_s += one.alone_s;
-        all.longest_s += one.longest_s;
-    }
+    if (s->op == &dt_op_batchnorm)
+        add_norm(&all, s, pass, seconds);
+    else if (s->op == &dt_op_globalavgpool)
+        add_loop(&all, s, s->in_shape[0].n, 1, seconds);
+    else if (s->op == &dt_op_softmax_xent || s->op->moves)
+        add_loop(&all, s, 1, 0, seconds);
+    else
+        add_loop(&all, s, of->n * of->h, dt_loop_grain(of->w * of->c), seconds);
     return all;
 }
 
@@ -206,5 +174,5 @@ dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
 
     if (work.bytes == 0)
         return (dt_share){0};
-    return (s->op->weights ? share_units : share_sweeps)(s, pass, (double)work.bytes / bytes_per_s);
+    return (s->op->weights ? share_units : share_loops)(s, pass, (double)work.bytes / bytes_per_s);
 }

@@ -19,7 +19,7 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [costs]=""
+    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [costs]="" [engines]=""
     [lib]="watch"
     [tools]="costs split"
     [bench]="costs watch"
