@@ -3,6 +3,7 @@
  * dt_bench_layers_peaks. */
 #ifndef DT_BENCH_LAYERS_H
 #define DT_BENCH_LAYERS_H
+#include "costs/costs.h"
 #include "train/run.h"
 
 #include <jansson.h>

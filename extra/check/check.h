@@ -61,6 +61,16 @@ void dt_replicas_store(dt_checks *c);
 dt_status dt_replicas_local(dt_checks *c) DT_MUST_CHECK; /* Local: guard only */
 dt_status dt_replicas_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
+/* Pack again each packed copy whose middle lies in that part, and compare all bytes with those in
+ * use. Local.
+ *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
+ *   step     for the message
+ *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
+dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
+                                int64_t step) DT_MUST_CHECK;
+/* Bytes of the largest packed copy, a multiple of 64. */
+size_t dt_model_largest_pack(const dt_model *m);
+
 /* For messages: the name of float i of a block, with its indices in the file's tensor. */
 void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                                          \

@@ -3,6 +3,10 @@
 
 /* clang-format off */
 static const dt_command commands[] = {
+    {.name = "verify", .help = "PATH: is a checkpoint, a run folder or a model file whole?",
+     .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1},
+    {.name = "env", .help = "this machine: CPU, AMX, packages, cores, ranks, library versions",
+     .call = dt_env},
     {.name = "predict", .help = "MODEL PICTURE...: the most likely classes of pictures",
      .run = dt_predict, .operands = "MODEL PICTURE...", .options = " precision engine threads",
      .least = 2, .most = INT_MAX, .computes = true, .models = true},

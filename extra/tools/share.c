@@ -1,5 +1,6 @@
 /* share.c - the second half of dtrain plan: how the threads of a rank share each pass of a step,
  * and what that makes of the whole. */
+#include "costs/costs.h"
 #include "tools.h"
 
 #include <jansson.h>

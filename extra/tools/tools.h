@@ -1,4 +1,5 @@
-/* tools.h - commands that look at a network or use a model; the public header of extra/tools. */
+/* tools.h - commands that look at a network, at files or at the machine, or use a model; the public
+ * header of extra/tools. */
 #ifndef DT_TOOLS_H
 #define DT_TOOLS_H
 #include "cli/cli.h"
@@ -6,6 +7,14 @@
 struct json_t;
 
 void dt_extra_tools(void);
+
+/* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
+ * file: every byte, that all numbers are finite, that shapes fit the network; and what else
+ * --resume wants of a run folder, its options.yaml and records. One line of stdout each; the first
+ * thing that is wrong is the outcome, mostly DT_FORMAT. */
+dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
+/* What a run would find on this machine. Collective. */
+dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 
 /* The most likely classes of pictures by a model: the first operand is the model, a run's or a
  * checkpoint's folder; the others are files, or folders, whose pictures are found below them. A

@@ -40,8 +40,6 @@ typedef struct dt_command {
 enum {
     DT_RUN_TRAIN,
     DT_RUN_EVAL,
-    DT_RUN_VERIFY,
-    DT_RUN_ENV,
     DT_RUN_CONFIG,
     DT_RUN_VERSION,
     DT_RUN_HELP,
@@ -56,7 +54,6 @@ const dt_command *dt_command_at(size_t i);
 const dt_command *dt_command_find(const char *name);
 /* Every extra of this build adds what it has; CMake writes it. Local. */
 void dt_extras_add(void);
-dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 
 /* dt_comm_open, and what belongs to it: the rank is to end when its launcher dies; files that this
  * user's killed ranks left in /dev/shm are removed; room for MPI's own buffers is reserved there.

@@ -108,11 +108,9 @@ void dt_conv_data(const dt_call *c)
              (dt_conv_args){.dy = c->d_out, .dx = c->d_in[0], .packed = c->packed[DT_PASS_DATA]});
 }
 
-int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone)
+const struct dt_tiles *dt_conv_tiles(const dt_step *s, dt_pass pass)
 {
-    const conv_state *v = s->state;
-
-    return v->pass[pass] ? dt_kernel_units(v->pass[pass], unit, alone) : 0;
+    return ((const conv_state *)s->state)->pass[pass];
 }
 
 void dt_conv_destroy(dt_step *s)
@@ -125,12 +123,4 @@ void dt_conv_destroy(dt_step *s)
         dt_kernel_close(v->pass[pass]);
     free(v);
     s->state = NULL;
-}
-
-int64_t dt_conv_macs(const dt_step *s)
-{
-    const conv_state *v = s->state;
-    const dt_conv *c = &v->conv;
-
-    return c->n * c->oh * c->ow * c->oc * c->kernel[0] * c->kernel[1] * c->ic;
 }

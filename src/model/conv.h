@@ -13,8 +13,5 @@ dt_status dt_conv_prepare(dt_step *s, dt_model *m, const dt_shape *in,
 void dt_conv_forward(const dt_call *c);
 void dt_conv_data(const dt_call *c);    /* d_in, if it is wanted */
 void dt_conv_weights(const dt_call *c); /* d_param */
-/* dt_kernel_units of a pass; 0: there is none. */
-int dt_conv_units(const dt_step *s, dt_pass pass, dt_unit *unit, dt_unit *alone);
 void dt_conv_destroy(dt_step *s);
-int64_t dt_conv_macs(const dt_step *s);
 #endif

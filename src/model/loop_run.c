@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-enum { GRAIN = 1 << 15 }; /* elements worth a thread's while: some 10 us */
-
 const dt_loops *dt_loops_current(void)
 {
 #if defined(__x86_64__)
@@ -45,12 +43,7 @@ void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain)
 /* The items of DT_PASS_LIST. Each of those below is about `work` elements of work. */
 static void loop_elements(const dt_call *c, dt_loop loop)
 {
-    loop_share(c, loop, dt_shape_count(&c->step->out_shape), GRAIN, 64);
-}
-
-static int64_t loop_grain(int64_t work)
-{
-    return work < GRAIN ? GRAIN / work : 1;
+    loop_share(c, loop, dt_shape_count(&c->step->out_shape), DT_LOOP_GRAIN, 64);
 }
 
 static void loop_windows(const dt_call *c, dt_loop loop) /* lines of the output */
@@ -58,19 +51,19 @@ static void loop_windows(const dt_call *c, dt_loop loop) /* lines of the output 
     const dt_shape *out = &c->step->out_shape;
     const int64_t taps = (int64_t)c->step->attr.kernel[0] * c->step->attr.kernel[1];
 
-    dt_loop_run(c, loop, out->n * out->h, loop_grain(out->w * out->c * taps));
+    dt_loop_run(c, loop, out->n * out->h, dt_loop_grain(out->w * out->c * taps));
 }
 
 static void loop_lines(const dt_call *c, dt_loop loop) /* of the input */
 {
     const dt_shape *in = &c->step->in_shape[0];
-    dt_loop_run(c, loop, in->n * in->h, loop_grain(in->w * in->c));
+    dt_loop_run(c, loop, in->n * in->h, dt_loop_grain(in->w * in->c));
 }
 
 static void loop_images(const dt_call *c, dt_loop loop)
 {
     const dt_shape *in = &c->step->in_shape[0];
-    dt_loop_run(c, loop, in->n, loop_grain(in->h * in->w * in->c));
+    dt_loop_run(c, loop, in->n, dt_loop_grain(in->h * in->w * in->c));
 }
 
 #define X(name, items, needs)                                                                      \
@@ -81,11 +74,3 @@ static void loop_images(const dt_call *c, dt_loop loop)
     }
 DT_PASS_LIST(X)
 #undef X
-
-int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
-{
-    const dt_shape *of = pass == DT_PASS_FORWARD ? &s->out_shape : &s->in_shape[0];
-
-    *sweep = (dt_sweep){of->n * of->h, loop_grain(of->w * of->c), seconds};
-    return 1;
-}

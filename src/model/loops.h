@@ -52,9 +52,11 @@ dt_status dt_loops_prepare(dt_step *s, dt_model *m);
 /* Run all items, neighbouring ones on one thread. At most ceil(items / grain) of the step's threads
  * take part; if one does, no other is woken. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
-/* dt_op.sweeps of one loop over lines of the image: of the output forward, of the input
- * backward. */
-int dt_sweeps_rows(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);
+enum { DT_LOOP_GRAIN = 1 << 15 }; /* elements worth a thread's while: some 10 us */
+static inline int64_t dt_loop_grain(int64_t work) /* of items of so many elements */
+{
+    return work < DT_LOOP_GRAIN ? DT_LOOP_GRAIN / work : 1;
+}
 
 /* ---- Batch norm ----------------------------------------------------------------- */
 

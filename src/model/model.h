@@ -194,14 +194,6 @@ dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
 void dt_model_pack(dt_model *m, int part, int parts);
 /* The copies that are made of DT_SLAB_BY_INPUT, before the first backward that reads them. */
 void dt_model_pack_by_input(dt_model *m);
-/* Pack again each copy whose middle lies in that part, and compare all bytes with those in use.
- *   room     [threads][dt_model_largest_pack] bytes, 64-byte aligned; overwritten
- *   step     for the message
- *   returns  DT_CORRUPT naming tensor, layout and byte of the first copy that differs */
-dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
-                                int64_t step) DT_MUST_CHECK;
-/* Bytes of the largest packed copy, a multiple of 64. */
-size_t dt_model_largest_pack(const dt_model *m);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
  * sense), the variance unbiased: m2 / max(count - 1, 1).
  *   moments  [net->norm_channels], pooled over all shards */
@@ -242,40 +234,6 @@ typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_C
 /* What the record (DT_LANE_LAYER in base.h) has of row i is kind i * DT_CLOCKED + one of these: a
  * pass of one context; dt_norm_sync.combine; dt_observer.ready. */
 enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
-/* The least that a pass of row i has to do for the plan's batch; all 0: there is no such pass. */
-typedef struct dt_work {
-    /* Multiplications and additions of convolutions and linear layers, those with padding left
-     * out; 0 for other operations. */
-    int64_t flops;
-    int64_t bytes; /* operands, packed weights too, read once, and results written once */
-} dt_work;
-dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass);
-
-/* How the plan's threads share a pass of row i. Times are modelled, for a core of some 500
- * GFLOP/s in bf16 and 30 GB/s: what matters is how they compare. All 0: there is no such pass. */
-typedef struct dt_share {
-    int units;        /* threads that have something to do */
-    double alone_s;   /* one thread */
-    double longest_s; /* these threads, until the last one is done; packing twice included */
-    double again;     /* bytes that a thread reads although another thread has read them */
-} dt_share;
-dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass);
-/* The same of a loop that one thread does in `seconds`. Each thread takes at least `grain` items;
- * grain 0: one takes all. */
-dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads);
-
-/* Rates that `threads` threads of this process reach when all run at once: the best of several.
- * Processes that share a machine measure at the same moment. */
-typedef struct dt_peaks {
-    /* Multiplications and additions per second by type, of the kernels, on random
-     * numbers in the caches; float32's where bf16 has none. */
-    double flops[DT_DTYPES];
-    char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
-    double bytes_per_s;           /* reads plus writes, in place, over DT_PEAK_STREAM_MIB */
-} dt_peaks;
-enum { DT_PEAK_STREAM_MIB = 256 };
-/* A second and a half. DT_NOMEM. */
-dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
 
 /* ---- Execution --------------------------------------------------------------------------- */
 

@@ -117,13 +117,6 @@ typedef struct dt_call {
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_OUT = 2 };
 
-/* A loop of a pass, as dt_share_loop wants it. */
-typedef struct dt_sweep {
-    int64_t items, grain;
-    double seconds;
-} dt_sweep;
-enum { DT_MAX_SWEEPS = 4 };
-
 struct dt_op {
     const char *name;
     bool moves;     /* from one layout to another, between layers that are cut and others */
@@ -150,15 +143,10 @@ struct dt_op {
         void (*local[DT_WAYS])(const dt_call *c);
         void (*shared[DT_WAYS])(const dt_call *c); /* forward: shared_count, too */
     } * sync;
-    /* Optional; without it one thread does the whole pass. sweep[] = the loops of a pass that one
-     * thread does in `seconds`; returns how many there are. */
-    int (*sweeps)(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep);
-    /* Optional. Multiply-accumulates of forward over the whole batch. */
-    int64_t (*macs)(const dt_step *s);
 };
 
 /* fork: one value read by two nodes; forward is an alias, backward the sum. */
-#define DT_OP_LIST(X) /* a row per operation; its form: extra/convert/onnx.c */                   \
+#define DT_OP_LIST(X) /* a row per operation; also in extra: convert/onnx.c, costs/work.c */       \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
     X(batchnorm) X(relu) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)
@@ -166,6 +154,8 @@ struct dt_op {
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
 #undef X
+/* The kernel of a pass of a convolution or linear layer; NULL: there is none. */
+const struct dt_tiles *dt_conv_tiles(const dt_step *s, dt_pass pass);
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 

@@ -7,5 +7,4 @@ const dt_op dt_op_add = {
     .prepare = dt_loops_prepare,
     .forward = dt_add_forward,
     .backward = dt_add_backward,
-    .sweeps = dt_sweeps_rows,
 };

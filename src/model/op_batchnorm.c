@@ -172,21 +172,6 @@ static void batchnorm_backward(const dt_call *c)
     batchnorm_backward_shared(c);
 }
 
-/* The sums read what the second sweep reads again; of each channel some numbers are computed by one
- * thread. */
-static int batchnorm_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
-{
-    const dt_norm_plan p = dt_norm_plan_of(s);
-    const double first = pass == DT_PASS_FORWARD && !s->attr.add ? 0.5 : 0.67;
-    const double merge_s = 1.5e-9, channel_s = 4e-9, call_s = 1e-6;
-
-    sweep[0] = (dt_sweep){p.blocks, 1, first * seconds};
-    sweep[1] = (dt_sweep){p.channels, DT_NORM_MERGED, merge_s * (double)(p.blocks * p.channels)};
-    sweep[2] = (dt_sweep){p.rows, p.block, seconds};
-    sweep[3] = (dt_sweep){1, 0, call_s + channel_s * (double)p.channels};
-    return 4;
-}
-
 static const struct dt_op_sync batchnorm_sync = {
     .local = {batchnorm_forward_local, batchnorm_backward_local},
     .shared = {batchnorm_forward_shared, batchnorm_backward_shared},
@@ -201,5 +186,4 @@ const dt_op dt_op_batchnorm = {
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,
     .sync = &batchnorm_sync,
-    .sweeps = batchnorm_sweeps,
 };

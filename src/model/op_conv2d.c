@@ -30,5 +30,4 @@ const dt_op dt_op_conv2d = {
     .backward = dt_conv_data,
     .weights = dt_conv_weights,
     .destroy = dt_conv_destroy,
-    .macs = dt_conv_macs,
 };

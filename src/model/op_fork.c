@@ -14,5 +14,4 @@ const dt_op dt_op_fork = {
     .prepare = dt_loops_prepare,
     .forward = fork_forward,
     .backward = dt_fork_backward,
-    .sweeps = dt_sweeps_rows,
 };

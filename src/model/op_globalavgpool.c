@@ -8,18 +8,10 @@ static dt_status globalavgpool_infer(const dt_node *n, const dt_shape *in, dt_sh
     return DT_OK;
 }
 
-static int globalavgpool_sweeps(const dt_step *s, dt_pass pass, double seconds, dt_sweep *sweep)
-{
-    (void)pass;
-    *sweep = (dt_sweep){s->in_shape[0].n, 1, seconds};
-    return 1;
-}
-
 const dt_op dt_op_globalavgpool = {
     .name = "globalavgpool",
     .infer = globalavgpool_infer,
     .prepare = dt_loops_prepare,
     .forward = dt_globalavgpool_forward,
     .backward = dt_globalavgpool_backward,
-    .sweeps = globalavgpool_sweeps,
 };

@@ -40,5 +40,4 @@ const dt_op dt_op_linear = {
     .backward = dt_conv_data,
     .weights = dt_conv_weights,
     .destroy = dt_conv_destroy,
-    .macs = dt_conv_macs,
 };

@@ -31,5 +31,4 @@ const dt_op dt_op_maxpool = {
     .prepare = maxpool_prepare,
     .forward = dt_maxpool_forward,
     .backward = dt_maxpool_backward,
-    .sweeps = dt_sweeps_rows,
 };

@@ -8,5 +8,4 @@ const dt_op dt_op_relu = {
     .prepare = dt_loops_prepare,
     .forward = dt_relu_forward,
     .backward = dt_relu_backward,
-    .sweeps = dt_sweeps_rows,
 };

@@ -1,8 +1,7 @@
 /* packed.c - the packed copies of weights that kernels compute with: registered by plans, packed
- * after each write to the master weights, and checked against them. */
+ * after each write to the master weights. */
 #include "plan.h"
 
-#include <omp.h>
 #include <stdio.h>
 
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool by_input, const char *layout,
@@ -32,7 +31,7 @@ dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool by_input, const 
     return DT_OK;
 }
 
-static void pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
+void dt_pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end)
 {
     const dt_piece x = dt_model_piece(m, (size_t)p->param);
     const float *const of[] = {m->weights.master, m->cut_master, m->by_input};
@@ -60,8 +59,8 @@ static void pack_slab(dt_model *m, dt_slab_kind kind, int part, int parts)
         const size_t end = bytes * (size_t)(u + 1) / (size_t)units;
         for (const dt_pack *p = m->pack; p < m->pack + m->packs; p++)
             if (p->kind == kind && p->offset < end && first < p->offset + p->bytes)
-                pack_bytes(m, p, dt_pack_at(m, p), DT_MAX(first, p->offset) - p->offset,
-                           DT_MIN(end - p->offset, p->bytes));
+                dt_pack_bytes(m, p, dt_pack_at(m, p), DT_MAX(first, p->offset) - p->offset,
+                              DT_MIN(end - p->offset, p->bytes));
     }
 }
 
@@ -85,65 +84,4 @@ size_t dt_model_cut_packed_bytes(const dt_model *m)
 size_t dt_model_packed_bytes(const dt_model *m)
 {
     return m->packed_bytes[DT_SLAB_HOME];
-}
-
-/* ---- Against the master weights: packed again into other memory, all bytes compared ---------- */
-
-size_t dt_model_largest_pack(const dt_model *m)
-{
-    size_t largest = 0;
-
-    for (int i = 0; i < m->packs; i++)
-        if (dt_align(m->pack[i].bytes, 64) > largest)
-            largest = dt_align(m->pack[i].bytes, 64);
-    return largest;
-}
-
-/* Own pieces are each rank's alone. */
-static bool pack_in_part(const dt_model *m, const dt_pack *p, int part, int parts)
-{
-    const size_t all = m->packed_bytes[DT_SLAB_HOME];
-
-    return p->kind != DT_SLAB_HOME ||
-           (int)((p->offset + p->bytes / 2) * (size_t)parts / all) == part;
-}
-
-static bool repack_one(const dt_model *m, const dt_pack *p, char *room)
-{
-    memset(room, 0, p->bytes); /* as the slab was before its first packing */
-    pack_bytes(m, p, room, 0, p->bytes);
-    return memcmp(room, dt_pack_at(m, p), p->bytes) == 0;
-}
-
-static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, int64_t step)
-{
-    const unsigned char *is = (const unsigned char *)dt_pack_at(m, p);
-    const unsigned char *want = (const unsigned char *)room;
-    size_t i = 0;
-
-    repack_one(m, p, room);
-    while (i + 1 < p->bytes && is[i] == want[i])
-        i++;
-    return dt_fail(DT_CORRUPT,
-                   "step %lld: the packed copy of '%s' (layout %s) differs from its "
-                   "weights: byte %zu of %zu is %02x, packed again it is %02x: continue from the "
-                   "last checkpoint with --resume auto; if it comes back on the same host, leave "
-                   "that host out and test its memory",
-                   (long long)step, m->net->param[p->param].name, p->layout, i, p->bytes, is[i],
-                   want[i]);
-}
-
-dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int threads, void *room,
-                                int64_t step)
-{
-    const size_t each = dt_model_largest_pack(m);
-    int bad = INT_MAX;
-
-#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : bad)
-    for (int i = 0; i < m->packs; i++)
-        if (pack_in_part(m, &m->pack[i], part, parts) &&
-            !repack_one(m, &m->pack[i], (char *)room + (size_t)omp_get_thread_num() * each) &&
-            i < bad)
-            bad = i;
-    return bad == INT_MAX ? DT_OK : repack_fail(m, &m->pack[bad], room, step);
 }

@@ -455,7 +455,6 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
 
     *row = (dt_plan_row){.op = s->op->name,
                          .name = s->node->name,
-                         .macs = s->op->macs && s->state ? s->op->macs(s) : 0,
                          .out_bytes = value_bytes(out, out->type),
                          .saved_bytes = s->saved_bytes,
                          .scratch_bytes = s->scratch_bytes};
@@ -471,4 +470,7 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
     snprintf(row->kernels, sizeof row->kernels, "%s", s->kernels);
     for (int k = 0; k < s->node->n_param; k++)
         row->params += p->model->net->param[s->node->param[k]].count;
+    if (s->op->weights && s->state) /* each pixel meets each weight */
+        row->macs = out->shape.n * out->shape.h * out->shape.w *
+                    (int64_t)p->model->net->param[s->node->param[0]].count;
 }

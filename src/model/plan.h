@@ -89,6 +89,8 @@ struct dt_plan {
 /* Step `at` becomes n, those from there on move back by one. The caller has looked for room. */
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
 char *dt_pack_at(const dt_model *m, const dt_pack *p); /* where the copy lies */
+/* Bytes [first, end) of the copy, to a copy that begins at `to`; see dt_pack_func. */
+void dt_pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end);
 /* Where the value, or its gradient, lies; NULL: the context has none of it. */
 void *dt_exec_memory(const dt_exec *e, int value, dt_way way);
 

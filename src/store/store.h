@@ -237,12 +237,4 @@ void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
  * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */
 dt_status dt_newest_model(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 
-/* ---- Commands on files ------------------------------------------------------------------- */
-
-/* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
- * file: every byte, that all numbers are finite, that shapes fit the network; and of a run
- * folder options.yaml and records, which --resume reads. One line of stdout each; the first
- * thing that is wrong is the outcome, mostly DT_FORMAT. */
-dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-
 #endif

@@ -1,5 +1,6 @@
 /* golden_engines.c - the networks in float32 by each engine, within the tolerances of dtrain's own
  * products: an engine's sums differ from them by roundings alone. */
+#include "engines/engines.h"
 #include "golden_check.h"
 
 int main(void)
@@ -14,6 +15,7 @@ int main(void)
     static const char *const engine[] = {"openblas", "onednn"};
     int bad = 0;
 
+    dt_extra_engines();
     for (size_t i = 0; i < DT_COUNT_OF(engine); i++) {
         if (dt_engine_use(engine[i]) != DT_OK) {
             test_skips("engine %s is not there", engine[i]);

@@ -19,15 +19,16 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]=""
+    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]=""
     [lib]="watch"
-    [tools]="split images"
-    [bench]="watch"
+    [tools]="costs split images"
+    [bench]="costs watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run, a plan and a source hold, what a file of tensors is, how an image is
-# resized, and events of YAML.
+# Of src, for extras: what a run, a plan, a source and a checkpoint hold, what a file of tensors is, how an
+# image is resized, events of YAML, and how kernels and loops are cut.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h data/source.h data/augment.h options/events.h "
+shared+="model/kernels/tiles/tiles.h model/loops.h store/checkpoint_internal.h "
 # Of src/dist, for extras that send messages or sum by themselves.
 declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h ")
 for folder in "${!extra[@]}"; do

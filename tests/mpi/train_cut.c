@@ -2,6 +2,7 @@
  * sends; and runs of one process, with strategies of their own, have the hashes of one without. */
 #include "ranks.h"
 
+#include "check/check.h"
 #include "small_run.h"
 #include "split/split.h"
 

@@ -56,9 +56,9 @@ TEST(words_make_commands)
     } cases[] = {
         {"", DT_RUN_TRAIN},                {"--lr|1", DT_RUN_TRAIN},
         {"train|--lr|1", DT_RUN_TRAIN},    {"eval|m", DT_RUN_EVAL},
-        {"env", DT_RUN_ENV},               {"version", DT_RUN_VERSION},
+        {"config", DT_RUN_CONFIG},         {"version", DT_RUN_VERSION},
         {"--version", DT_RUN_VERSION},     {"--help", DT_RUN_HELP},
-        {"--help=all", DT_RUN_HELP},       {"env|--help", DT_RUN_HELP},
+        {"--help=all", DT_RUN_HELP},       {"config|--help", DT_RUN_HELP},
         {"--print-config", DT_RUN_CONFIG}, {"train|--print-config", DT_RUN_CONFIG},
     };
 
@@ -130,7 +130,7 @@ TEST(words_make_options)
         {"--batch|4|--global-batch|8", NULL, "give one of them"},
         {"--steps|4", NULL, "--steps is an option of bench, not of train"},
         {"eval|m|--scaling", NULL, "--scaling is an option of bench plot, not of eval"},
-        {"verify|m|--json", NULL, "bench env eval lr-find plan predict runs, not"},
+        {"--json", NULL, "bench env eval lr-find plan predict runs, not"},
         {"config|--steps|4", "steps", "4"},
     };
 

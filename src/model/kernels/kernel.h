@@ -51,12 +51,9 @@ typedef struct dt_tiles dt_tiles;
 dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_cut *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
 void dt_kernel_close(dt_tiles *t);
-/* Try each shape of product that the pass asks of an engine, once in the process. By one thread at
- * a time. DT_CORRUPT names the layer; a product that never returns ends the process. */
+/* dt_tile_backend.check. */
 dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;
 void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);
 /* A dt_pack_func of forward and data gradient; t: dt_tiles. */
 void dt_kernel_pack(const void *t, const float *master, void *packed, size_t first, size_t end);
-/* The units into unit[threads], and what one thread alone would do; returns how many there are. */
-int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone);
 #endif

@@ -50,6 +50,34 @@ const dt_tile_backend *dt_tile_current(dt_dtype type)
     return dt_isa_bits() == DT_ISA_AMX ? &dt_tile_backend_plain : NULL;
 }
 
+dt_status (*dt_engine_load)(const char *name, const dt_tile_backend **backend);
+
+dt_status dt_engine_use(const char *name)
+{
+    const dt_tile_backend *backend = NULL;
+
+    if (strcmp(name, "all") == 0)
+        return dt_fail(DT_CONFIG, "--engine all is for bench alone");
+    if (dt_engine_load)
+        DT_TRY(dt_engine_load(name, &backend));
+    if (!backend && strcmp(name, "own") != 0)
+        return dt_fail(DT_UNSUPPORTED,
+                       "engine %s: this build has none: install lib%s-dev and build again", name,
+                       strcmp(name, "onednn") == 0 ? "dnnl" : name);
+    dt_tile_use(backend);
+    return DT_OK;
+}
+
+const char *dt_engine_text(void)
+{
+    return kernel_backend ? kernel_backend->text : NULL;
+}
+
+dt_status dt_engine_check(const dt_tiles *t, const char *layer)
+{
+    return t->backend->check ? t->backend->check(t, layer) : DT_OK;
+}
+
 dt_status dt_precision_choose(const char *name, dt_dtype *type)
 {
     const bool any = strcmp(name, "auto") == 0, bf16 = strcmp(name, "bf16") == 0;
@@ -181,12 +209,4 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
     if (c->bias)
         dt_bias_gradient(c, t->out.channels, a->dy, scratch + t->scratch * (size_t)c->threads,
                          a->dbias);
-}
-
-int dt_kernel_units(const dt_tiles *t, dt_unit *unit, dt_unit *alone)
-{
-    *alone = t->alone;
-    for (int i = 0; i < t->units; i++)
-        unit[i] = dt_tiles_unit(t, i);
-    return t->units;
 }

@@ -14,7 +14,7 @@
  *
  * float32 has one class ("fma", "fma_avx2", "fma_neon", "fma_plain"): one chain of fused
  * multiply-adds in order of the reduction. Engines have their libraries' order: see
- * backend_library.c. */
+ * extra/engines. */
 #ifndef DT_TILE_BACKEND_H
 #define DT_TILE_BACKEND_H
 #include "../kernel.h"
@@ -95,6 +95,11 @@ typedef struct dt_tile_backend {
      * reduction runs over the rows of `from`, pack_columns if over its columns. */
     void (*pack_rows)(const float *from, size_t row, void *to);
     void (*pack_columns)(const float *from, size_t row, void *to);
+    /* Of an engine: dt_engine_text; and try each shape of product that a pass asks of it, once in
+     * the process, by one thread at a time. DT_CORRUPT names the layer; a product that never
+     * returns ends the process. */
+    const char *text;
+    dt_status (*check)(const dt_tiles *t, const char *layer);
 } dt_tile_backend;
 
 /* begin and end of most. */
@@ -128,6 +133,9 @@ const dt_tile_backend *dt_tile_current(dt_dtype type);
 const dt_tile_backend *dt_tile_own(void); /* of this CPU in float32 */
 /* For engines and tests: NULL lifts it. */
 void dt_tile_use(const dt_tile_backend *backend);
+/* Load the engine of that name; *backend stays NULL where it is none. DT_UNSUPPORTED: it cannot be
+ * loaded. extra/engines sets it; NULL: this build has no engines. */
+extern dt_status (*dt_engine_load)(const char *name, const dt_tile_backend **backend);
 
 /* Bytes from `at` to a row of the block, or -1 where it is not stored. */
 static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)

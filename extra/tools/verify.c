@@ -1,6 +1,7 @@
 /* verify.c - dtrain verify: what can be said of files without training. */
-#include "checkpoint_internal.h"
 #include "report/report.h"
+#include "store/checkpoint_internal.h"
+#include "tools.h"
 
 #include <errno.h>
 #include <fcntl.h>

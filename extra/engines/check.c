@@ -1,8 +1,7 @@
-/* engine_check.c - an engine is trusted once it has shown each product that a pass asks of it, on
+/* check.c - an engine is trusted once it has shown each product that a pass asks of it, on
  * random numbers, beside dtrain's own. The pass is gone through by a backend that packs nothing and
  * only looks at what it is to multiply. */
-#include "../model.h"
-#include "tiles/tiles.h"
+#include "engines.h"
 
 #include <math.h>
 #include <signal.h>
@@ -144,15 +143,13 @@ static void look_right(const void *from, size_t row, size_t ahead, void *to)
     (void)from, (void)row, (void)ahead, (void)to;
 }
 
-dt_status dt_engine_check(const dt_tiles *t, const char *layer)
+dt_status dt_products_check(const dt_tiles *t, const char *layer)
 {
     static const char *const pass[] = {"forward", "data gradient", "weight gradient"};
     dt_tile_backend looks = *t->backend;
     dt_tiles asks = *t;
     char *room = NULL;
 
-    if (!dt_engine_text() || t->conv.type != DT_F32)
-        return DT_OK;
     looks.multiply = look_multiply, looks.gather = look_gather, looks.window = look_window;
     looks.turn_left = look_left, looks.turn_right = look_right;
     asks.backend = &looks;

@@ -1,5 +1,6 @@
-/* model_work.c - the least that a pass computes and moves, by hand for layers of every
+/* costs_work.c - the least that a pass computes and moves, by hand for layers of every
  * kind. */
+#include "costs/costs.h"
 #include "model/kernels/tiles/backend.h"
 #include "net.h"
 

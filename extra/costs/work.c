@@ -1,7 +1,8 @@
-/* plan_work.c - the least that a step's passes have to compute and to move, and how threads share
- * it. */
-#include "conv.h"
-#include "plan.h"
+/* work.c - the least that a step's passes have to compute and to move, and how threads share it. */
+#include "costs.h"
+#include "model/kernels/tiles/tiles.h"
+#include "model/loops.h"
+#include "model/plan.h"
 
 /* Pairs of an output and a kernel position along one axis that meet a pixel of the image. */
 static int64_t work_taps(int64_t in, int64_t out, int kernel, int stride, int pad)
@@ -17,13 +18,14 @@ static int64_t work_taps(int64_t in, int64_t out, int kernel, int stride, int pa
 }
 
 /* The same for all passes: each multiplies every weight with the same pairs of pixels. */
-static int64_t work_flops(const dt_step *s)
+static int64_t work_flops(const dt_plan *p, const dt_step *s)
 {
     const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
     const dt_attr *a = &s->attr;
 
     if (s->op != &dt_op_conv2d)
-        return s->op->macs ? 2 * s->op->macs(s) : 0;
+        return s->op->weights ? 2 * out->n * (int64_t)p->model->net->param[s->node->param[0]].count
+                              : 0;
     return 2 * out->n * in->c * out->c *
            work_taps(in->h, out->h, a->kernel[0], a->stride[0], a->pad[0]) *
            work_taps(in->w, out->w, a->kernel[1], a->stride[1], a->pad[1]);
@@ -92,12 +94,10 @@ dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass)
 {
     const int64_t bytes = (int64_t)work_bytes(p, &p->step[i], pass);
 
-    return (dt_work){bytes > 0 ? work_flops(&p->step[i]) : 0, bytes};
+    return (dt_work){bytes > 0 ? work_flops(p, &p->step[i]) : 0, bytes};
 }
 
 /* ---- How threads share it ------------------------------------------------------------------- */
-
-enum { WORK_UNITS = 1024 }; /* --threads */
 
 dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads)
 {
@@ -108,35 +108,62 @@ dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads
     return (dt_share){(int)units, seconds, seconds * longest, 0};
 }
 
-static dt_share share_sweeps(const dt_step *s, dt_pass pass, double seconds)
+static void add_loop(dt_share *all, const dt_step *s, int64_t items, int64_t grain, double seconds)
 {
-    dt_sweep sweep[DT_MAX_SWEEPS] = {{1, 0, seconds}};
-    const int count = s->op->sweeps ? s->op->sweeps(s, pass, seconds, sweep) : 1;
+    const dt_share one = dt_share_loop(items, grain, seconds, s->threads);
+
+    all->units = DT_MAX(all->units, one.units);
+    all->alone_s += one.alone_s;
+    all->longest_s += one.longest_s;
+}
+
+/* The sums read what the second sweep reads again; of each channel some numbers are computed by one
+ * thread. */
+static void add_norm(dt_share *all, const dt_step *s, dt_pass pass, double seconds)
+{
+    const dt_norm_plan p = dt_norm_plan_of(s);
+    const double first = pass == DT_PASS_FORWARD && !s->attr.add ? 0.5 : 0.67;
+    const double merge_s = 1.5e-9, channel_s = 4e-9, call_s = 1e-6;
+
+    add_loop(all, s, p.blocks, 1, first * seconds);
+    add_loop(all, s, p.channels, DT_NORM_MERGED, merge_s * (double)(p.blocks * p.channels));
+    add_loop(all, s, p.rows, p.block, seconds);
+    add_loop(all, s, 1, 0, call_s + channel_s * (double)p.channels);
+}
+
+/* Of most operations a loop over lines of the image: of the output forward, of the input
+ * backward. */
+static dt_share share_loops(const dt_step *s, dt_pass pass, double seconds)
+{
+    const dt_shape *of = pass == DT_PASS_FORWARD ? &s->out_shape : &s->in_shape[0];
     dt_share all = {0};
 
-    for (int k = 0; k < count; k++) {
-        const dt_sweep *w = &sweep[k];
-        const dt_share one = dt_share_loop(w->items, w->grain, w->seconds, s->threads);
-        all.units = DT_MAX(all.units, one.units);
-        all.alone_s += one.alone_s;
-        all.longest_s += one.longest_s;
-    }
+    if (s->op == &dt_op_batchnorm)
+        add_norm(&all, s, pass, seconds);
+    else if (s->op == &dt_op_globalavgpool)
+        add_loop(&all, s, s->in_shape[0].n, 1, seconds);
+    else if (s->op == &dt_op_softmax_xent || s->op->moves)
+        add_loop(&all, s, 1, 0, seconds);
+    else
+        add_loop(&all, s, of->n * of->h, dt_loop_grain(of->w * of->c), seconds);
     return all;
 }
 
-/* Of a kernel that says nothing: one thread. */
+/* Of a kernel that is not there: one thread. */
 static dt_share share_units(const dt_step *s, dt_pass pass, double seconds)
 {
-    dt_unit unit[WORK_UNITS], alone = {0};
-    const int units = s->threads > WORK_UNITS ? 0 : dt_conv_units(s, pass, unit, &alone);
-    dt_share share = {units, alone.seconds, 0, -alone.bytes};
+    const dt_tiles *t = dt_conv_tiles(s, pass);
 
-    for (int k = 0; k < units; k++) {
-        share.longest_s = DT_MAX(share.longest_s, unit[k].seconds);
-        share.again += unit[k].bytes;
+    if (!t)
+        return (dt_share){1, seconds, seconds, 0};
+    dt_share share = {t->units, t->alone.seconds, 0, -t->alone.bytes};
+    for (int k = 0; k < t->units; k++) {
+        const dt_unit unit = dt_tiles_unit(t, k);
+        share.longest_s = DT_MAX(share.longest_s, unit.seconds);
+        share.again += unit.bytes;
     }
     share.again = DT_MAX(share.again, 0);
-    return units ? share : (dt_share){1, seconds, seconds, 0};
+    return share;
 }
 
 dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
@@ -147,5 +174,5 @@ dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
 
     if (work.bytes == 0)
         return (dt_share){0};
-    return (s->op->weights ? share_units : share_sweeps)(s, pass, (double)work.bytes / bytes_per_s);
+    return (s->op->weights ? share_units : share_loops)(s, pass, (double)work.bytes / bytes_per_s);
 }

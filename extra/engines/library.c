@@ -1,4 +1,4 @@
-/* backend_library.c - engines: products of tiles in float32 by the sgemm of OpenBLAS or oneDNN, on
+/* library.c - engines: products of tiles in float32 by the sgemm of OpenBLAS or oneDNN, on
  * one thread inside each of ours. Packing, cuts, threads and the order of partial sums stay ours;
  * the order inside a product is the library's, and depends on its version and on the core that it
  * has chosen code for, but not on threads or ranks: their products have the same shapes.
@@ -6,15 +6,15 @@
  * A library is loaded when it is asked for, its symbols kept apart: a run by dtrain's own kernels
  * maps neither, and the program starts where none is installed. Headers tell the compiler how the
  * functions are called, and nothing else. */
-#include "../../model.h"
-#include "floats.h"
+#include "engines.h"
 
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT = 200, STEPS = 8 }; /* a longer product may be cut by the sizes of caches */
+enum { TEXT = 200, ROW = DT_TILE * sizeof(float), BLOCK = DT_TILE * ROW };
+enum { STEPS = 8 }; /* a longer product may be cut by the sizes of caches */
 
 typedef struct engine {
     const char *name, *package, *file;
@@ -24,7 +24,9 @@ typedef struct engine {
     char text[TEXT]; /* "": not loaded */
 } engine;
 
-static const engine *engine_now; /* process state; NULL: own */
+static const engine *engine_now;        /* process state: the last that was chosen */
+static dt_tile_backend library_backend; /* packs as `plain` does */
+static const dt_tile_backend *const plain = &dt_tile_backend_fma_plain;
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
@@ -46,13 +48,13 @@ static void library_end(void)
 static void library_multiply(float *sums, const dt_tile_run *run, int runs, int rows, bool fresh,
                              const dt_tile_out *out)
 {
-    _Alignas(64) char room[STEPS * PLAIN_BLOCK];
+    _Alignas(64) char room[STEPS * BLOCK];
 
     if (fresh && runs == 0)
         memset(sums, 0, DT_TILE_AREA * sizeof *sums);
     for (; runs > 0; runs--, run++) {
         const bool turned = run->place != sizeof(float);
-        const bool goes_on = run->step == (turned ? DT_TILE * run->place : (size_t)PLAIN_ROW);
+        const bool goes_on = run->step == (turned ? DT_TILE * run->place : (size_t)ROW);
         for (int k = 0, n; k < run->steps; k += n, fresh = false) {
             const char *a = (const char *)run->a + (size_t)k * run->step;
             size_t row = turned ? run->place : run->row;
@@ -60,8 +62,8 @@ static void library_multiply(float *sums, const dt_tile_run *run, int runs, int 
             if (!goes_on && n > 1) {
                 for (int r = 0; r < rows; r++)
                     for (int i = 0; i < n; i++)
-                        memcpy(room + (r * STEPS + i) * PLAIN_ROW,
-                               a + (size_t)i * run->step + (size_t)r * run->row, PLAIN_ROW);
+                        memcpy(room + (r * STEPS + i) * ROW,
+                               a + (size_t)i * run->step + (size_t)r * run->row, ROW);
                 a = room, row = sizeof room / DT_TILE;
             }
             engine_now->sgemm(turned, rows, n * DT_TILE, (const float *)(const void *)a,
@@ -71,19 +73,8 @@ static void library_multiply(float *sums, const dt_tile_run *run, int runs, int 
         }
     }
     if (out)
-        plain_finish(out, sums);
+        plain->multiply(sums, NULL, 0, rows, false, out);
 }
-
-static dt_tile_backend library_backend = {
-    .type = DT_F32,
-    .isa = DT_ISA_PORTABLE,
-    .chunk = STEPS,
-    .product = 4,
-    .begin = library_begin,
-    .end = library_end,
-    .multiply = library_multiply,
-    FLOATS_WORK,
-};
 
 /* ---- Libraries ------------------------------------------------------------------------------- */
 
@@ -178,28 +169,28 @@ static dt_status engine_load(engine *e)
     return DT_OK;
 }
 
-dt_status dt_engine_use(const char *name)
+static dt_status engine_choose(const char *name, const dt_tile_backend **backend)
 {
-    engine *e = NULL;
-
-    for (size_t i = 0; i < DT_COUNT_OF(engines); i++)
-        if (strcmp(engines[i].name, name) == 0)
-            e = &engines[i];
-    if (strcmp(name, "all") == 0)
-        return dt_fail(DT_CONFIG, "--engine all is for bench alone");
-    if (!e && strcmp(name, "own") != 0)
-        return dt_fail(DT_UNSUPPORTED,
-                       "engine %s: this build has none: install lib%s-dev and build again", name,
-                       strcmp(name, "onednn") == 0 ? "dnnl" : name);
-    if (e && !e->text[0])
-        DT_TRY(engine_load(e));
-    engine_now = e;
-    library_backend.name = name;
-    dt_tile_use(e ? &library_backend : NULL);
+    for (engine *e = engines; e->name[0]; e++)
+        if (strcmp(e->name, name) == 0) {
+            if (!e->text[0])
+                DT_TRY(engine_load(e));
+            engine_now = e;
+            library_backend.name = e->name;
+            library_backend.text = e->text;
+            *backend = &library_backend;
+        }
     return DT_OK;
 }
 
-const char *dt_engine_text(void)
+void dt_extra_engines(void)
 {
-    return engine_now ? engine_now->text : NULL;
+    library_backend = *plain;
+    library_backend.chunk = STEPS;
+    library_backend.product = 4;
+    library_backend.begin = library_begin;
+    library_backend.end = library_end;
+    library_backend.multiply = library_multiply;
+    library_backend.check = dt_products_check;
+    dt_engine_load = engine_choose;
 }

@@ -1,5 +1,6 @@
-/* cmd_env.c - dtrain env: what a run would find on this machine. */
-#include "cli.h"
+/* env.c - dtrain env: what a run would find on this machine. */
+#include "tools.h"
+
 #include <jansson.h>
 
 /* Library, version, build and core of an engine, or why there is none. */

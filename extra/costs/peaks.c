@@ -1,6 +1,7 @@
 /* peaks.c - how fast this process multiplies, by the kernels' own products on operands in the
  * caches, and streams through memory. */
-#include "tiles/backend.h"
+#include "costs.h"
+#include "model/kernels/tiles/tiles.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* model_share.c - how threads share a step: added up from the lists that kernels give of their
+/* costs_share.c - how threads share a step: added up from the lists that kernels give of their
  * units, for a rank on one, some and many threads. */
-#include "model/conv.h"
-#include "model/kernels/tiles/backend.h"
+#include "costs/costs.h"
+#include "model/kernels/tiles/tiles.h"
 #include "net.h"
 
 static test_plan make(const char *net, int image_size, int64_t batch, int threads)
@@ -20,18 +20,18 @@ static test_plan make(const char *net, int image_size, int64_t batch, int thread
 /* The pass of a convolution: one thread's time, and that of the unit that takes longest. */
 static void add_units(const dt_plan *p, int i, dt_pass pass, int threads, double time[2])
 {
-    dt_unit unit[64], alone;
-    const int units = dt_conv_units(&p->step[i], pass, unit, &alone);
+    const dt_tiles *t = dt_conv_tiles(&p->step[i], pass);
     double longest = 0, sum = 0;
 
-    assert_in_range(units, 1, threads);
-    for (int k = 0; k < units; k++) {
-        assert_true(unit[k].seconds >= 0 && unit[k].bytes >= 0);
-        longest = unit[k].seconds > longest ? unit[k].seconds : longest;
-        sum += unit[k].seconds;
+    assert_in_range(t->units, 1, threads);
+    for (int k = 0; k < t->units; k++) {
+        const dt_unit unit = dt_tiles_unit(t, k);
+        assert_true(unit.seconds >= 0 && unit.bytes >= 0);
+        longest = unit.seconds > longest ? unit.seconds : longest;
+        sum += unit.seconds;
     }
-    assert_true(sum >= 0.9 * alone.seconds); /* nothing is left out */
-    time[0] += alone.seconds;
+    assert_true(sum >= 0.9 * t->alone.seconds); /* nothing is left out */
+    time[0] += t->alone.seconds;
     time[1] += longest;
 }
 
