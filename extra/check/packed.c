@@ -41,7 +41,7 @@ static dt_status repack_fail(const dt_model *m, const dt_pack *p, char *room, in
     while (i + 1 < p->bytes && is[i] == want[i])
         i++;
     return dt_fail(DT_CORRUPT,
-                   "step %lld: the packed copy of '%s' (layout %s) is not that of its "
+                   "step %lld: the packed copy of '%s' (layout %s) differs from its "
                    "weights: byte %zu of %zu is %02x, packed again it is %02x: " DT_CORRUPT_REMEDY,
                    (long long)step, m->net->param[p->param].name, p->layout, i, p->bytes, is[i],
                    want[i]);

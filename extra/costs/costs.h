@@ -1,4 +1,4 @@
-/* costs.h - what the steps of a plan have to compute and to move, and how fast this machine is; the
+/* costs.h - the arithmetic and the bytes of a plan's steps, and this machine's rates; the
  * public header of extra/costs. Everything is Local. */
 #ifndef DT_COSTS_H
 #define DT_COSTS_H
@@ -26,7 +26,7 @@ dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass);
  * grain 0: one takes all. */
 dt_share dt_share_loop(int64_t items, int64_t grain, double seconds, int threads);
 
-/* What `threads` threads of this process reach when all run at once: the best of several tries.
+/* Rates that `threads` threads of this process reach when all run at once: the best of several.
  * Processes that share a machine measure at the same moment. */
 typedef struct dt_peaks {
     /* Multiplications and additions per second by type, of the kernels, on random

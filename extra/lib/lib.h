@@ -43,7 +43,7 @@ dt_status dt_post_wait(dt_post *p) DT_MUST_CHECK;
 
 /* ---- Sums of whole arrays ------------------------------------------------------------ */
 
-/* What one rank has of a tree: the value of leaves [first, first + leaves), a subtree of it. One
+/* A rank's part of a tree: the value of leaves [first, first + leaves), a subtree of it. One
  * leaf is numbers as they are; more are of the type that operations compute in. */
 typedef struct dt_held {
     unsigned first, leaves;
@@ -61,7 +61,7 @@ typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
     const size_t *counts; /* DT_TO_PARTS: [world] how many of the numbers each rank gets */
     enum { DT_TO_ALL, DT_TO_ROOT, DT_TO_PARTS } to;
     int root;
-    void *out; /* the rank's numbers; may be `mine`, or at of its only operand, but for parts */
+    void *out; /* the rank's numbers; may be `mine`, or at of its only operand, without parts */
 } dt_allreduce_opts;
 /* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
  * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */

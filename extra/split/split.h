@@ -144,9 +144,9 @@ typedef struct dt_rect {
 typedef struct dt_moves dt_moves;
 /* Keys are [0, keys) (same). DT_NOMEM; *m is to be destroyed whatever the outcome. Local. */
 dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
-/* Every rank adds the same rectangles, in the same order, but for addresses that are not its own;
- * those in which it has no part may be left out. Targets of a key overlap neither each other nor
- * its sources. DT_NOMEM. Local. */
+/* Every rank adds the same rectangles, in the same order; only its own addresses count, and
+ * rectangles in which it has no part may be left out. Targets of a key overlap neither each other
+ * nor its sources. DT_NOMEM. Local. */
 dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
 /* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
 dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;

@@ -9,8 +9,8 @@ struct json_t;
 void dt_extra_tools(void);
 
 /* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
- * file: every byte, that all numbers are finite, that shapes fit the network; and what else
- * --resume wants of a run folder, its options.yaml and records. One line of stdout each; the first
+ * file: every byte, that all numbers are finite, that shapes fit the network; and of a run
+ * folder options.yaml and records, which --resume reads. One line of stdout each; the first
  * thing that is wrong is the outcome, mostly DT_FORMAT. */
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
 /* What a run would find on this machine. Collective. */

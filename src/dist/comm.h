@@ -8,7 +8,7 @@
 enum { DT_COMM_LEFTS = 64 };
 struct dt_comm_own {
     /* MPI_COMM_NULL if MPI was not started. `machine` holds the ranks of this machine, `team`
-     * those that are treated as one node of it. */
+     * the ranks of it that are treated as one node. */
     MPI_Comm all, machine, team;
     bool started;     /* MPI was started, so it must be finished */
     bool crowded;     /* the machine has more ranks than cores: waiting must not spin */

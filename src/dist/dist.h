@@ -53,12 +53,12 @@ bool dt_comm_launched(void);
 /* How many processes the launcher has started, and in *rank which of them this is, from 0. 1: this
  * one alone, or there is no launcher; 0: it does not say. */
 int64_t dt_comm_launcher(int64_t *rank);
-/* Whether it must not start ranks: it is one of several processes, each of which would start a run
- * of its own, or a rank of Open MPI's mpirun, which does not start from one. */
+/* Whether it must not start ranks: it is one of several processes, each of which would start a
+ * separate run, or a rank of Open MPI's mpirun, which does not start from one. */
 bool dt_comm_has_peers(void);
 /* Whether c has all ranks that were meant: by DT_ASKED_VARIABLE, else by the launcher's variables,
- * else by those that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). A weaker one
- * that differs is a warning. DT_MISMATCH: there are fewer; DT_CONFIG: inherited variables
+ * else by variables that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). A weaker
+ * one that differs is a warning. DT_MISMATCH: there are fewer; DT_CONFIG: inherited variables
  * contradict each other, and nothing stronger decides. */
 dt_status dt_comm_check_asked(const dt_comm *c) DT_MUST_CHECK;
 
@@ -86,9 +86,9 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 /* all [world][bytes] = mine[bytes] of each rank, on rank 0. bytes (same). Collective. */
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
 
-/* What DT_LANE_WAIT of the record (base.h) has: all ranks the same ones, in the same order. The
+/* Events of DT_LANE_WAIT in the record (base.h): all ranks have the same, in the same order. The
  * rank that was in one for the shortest time came last: the others waited for it; but in
- * `statistics` only those that have shards of the same groups wait for each other. */
+ * `statistics` only ranks with shards of the same groups wait for each other. */
 #define DT_COLLECTIVE_LIST(X)                                                                      \
     X(barrier)                                                                                     \
     X(broadcast) X(agreement) X(gather) X(reduction) X(statistics) X(gradients) X(weights)
@@ -146,8 +146,8 @@ void *dt_reduce_leaf(dt_reduce *t);
 /* The leaf is complete. Leaves are pushed in ascending order of the rank's shards. Local. */
 void dt_reduce_push(dt_reduce *t);
 /* After the rank's last leaf: *result = the value of the group of the rank's first shard, borrowed
- * until the next leaf. A rank without shards has that of the one group of all, NULL where there are
- * several. Only partial values of groups that lie on several ranks are sent, and nothing if there
+ * until the next leaf. A rank without shards has the value of the one group of all, NULL where
+ * there are several. Only partial values of groups that lie on several ranks are sent, and nothing if there
  * are none. Collective. */
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
@@ -164,7 +164,7 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
  * Inexact sums are equal on all ranks, but have other bits for another number of ranks. */
 #define DT_EXCHANGE_LIST(X) X(shared) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
 
-/* What becomes of a leaf before it is summed:
+/* Compression of a leaf before it is summed:
  *   bf16   it is rounded to bf16
  *   2bit   it becomes -threshold, 0 or +threshold; what is left is added to the shard's next leaf.
  *          Whole numbers of thresholds are summed, so every exchange is exact. NaN and infinity
@@ -234,7 +234,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
  * for what they wrote. Does nothing if nothing is shared. Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
 
-/* to [span.count] = floats of the sum, also those that other ranks of the node own. Call it after
+/* to [span.count] = floats of the sum, also spans that other ranks of the node own. Call it after
  * finish and a publish, which makes all of them visible, and before another publish, after which
  * they may be written again. Local. */
 void dt_exchange_read(const dt_exchange *x, dt_span span, float *to);

@@ -142,7 +142,7 @@ dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 /* The `extra` of rows in which rank 0 gathers a tensor's partial sums there, in the order of the
  * operands of x->fold. */
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
-/* On rank 0: x->sum = the sum of these and of its own partial sums. */
+/* On rank 0: x->sum = the sum of these and this rank's partial sums. */
 void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 
 /* Publish this rank's progress. */

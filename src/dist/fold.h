@@ -23,7 +23,7 @@ typedef struct dt_counter {
     int depth;
 } dt_counter;
 int dt_counter_push(dt_counter *k, dt_subtree part);
-/* How many slots leaves [first, end) need, including that of the leaf being written. */
+/* How many slots leaves [first, end) need, including the leaf that is being written. */
 int dt_counter_slots(int first, int end);
 
 /* `count` groups of leaves: group g holds the shards of ranks [first + g * step, first + (g + 1) *
@@ -98,7 +98,7 @@ typedef struct dt_operand {
 
 enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 KiB of cache */
 /* result[root] [count] = the sum of the root's operands, [count] each. A result may overwrite an
- * operand of its own root, or of an earlier one, but not the only operand of its root if that is
+ * operand of the same root, or of an earlier one, but not the only operand of its root if that is
  * packed. Operands are not changed otherwise.
  *   scratch  [threads * depth * DT_FOLD_BYTES], 64-byte aligned
  *   threads  divide the elements; 1 where a result lies on a packed operand */

@@ -1,5 +1,5 @@
-/* checkpoint_internal.h - folders, names and files of checkpoints; private to src/store. All
- * functions are Local. */
+/* checkpoint_internal.h - folders, names and files of checkpoints; private to src/store and to
+ * `verify`. All functions are Local. */
 #ifndef DT_CHECKPOINT_INTERNAL_H
 #define DT_CHECKPOINT_INTERNAL_H
 #include "store.h"

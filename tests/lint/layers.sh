@@ -70,8 +70,8 @@ quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'
 quarantine 'openssl' '(extra/(launch/wire|watch/channel)\.c|src/data/source_cifar\.[ch]):'
-# dist is a library, as is what is sent and summed for libdtrain-dist and split: what a process does with signals, its environment, its output and its end is
-# the program's. Its words go to the log of src/base.
+# dist is a library, and so are lib and moves.c: what a process does with signals, its environment,
+# its output and its end is the program's. Their words go to the log of src/base.
 process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'
 for file in src/dist/*.[ch] extra/lib/*.[ch] extra/split/moves.c; do
     if sed -E 's@/\*.*\*/@@; s@^ *(/\*|\*).*@@' "$file" | grep -nE "$process"; then

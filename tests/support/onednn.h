@@ -5,6 +5,7 @@
 #define DT_TEST_ONEDNN_H
 #include "model/kernels/kernel.h"
 #include "model/plan.h"
+#include "naive_op.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -167,30 +168,12 @@ static inline dt_status onednn_run(const onednn_pass *o)
 static inline bool onednn_conv_of(const dt_plan *p, int i, dt_conv *c)
 {
     const dt_step *s = &p->step[i];
-    const dt_shape *in = &s->in_shape[0], *out = &s->out_shape;
-    const bool linear = strcmp(s->op->name, "linear") == 0;
 
-    *c = (dt_conv){.n = in->n,
-                   .ih = in->h,
-                   .iw = in->w,
-                   .ic = in->c,
-                   .oh = out->h,
-                   .ow = out->w,
-                   .oc = out->c,
-                   .kernel = {1, 1},
-                   .stride = {1, 1},
-                   .bias = s->attr.bias,
-                   .type = s->in_type[0],
-                   .out_type = s->out_type,
-                   .threads = s->threads};
-    if (linear) {
-        c->ic *= c->ih * c->iw;
-        c->ih = c->iw = 1;
-        return true;
-    }
-    memcpy(c->kernel, s->attr.kernel, sizeof c->kernel);
-    memcpy(c->stride, s->attr.stride, sizeof c->stride);
-    memcpy(c->pad, s->attr.pad, sizeof c->pad);
-    return strcmp(s->op->name, "conv2d") == 0;
+    *c = naive_conv_of(s);
+    c->bias = s->attr.bias;
+    c->type = s->in_type[0];
+    c->out_type = s->out_type;
+    c->threads = s->threads;
+    return strcmp(s->op->name, "linear") == 0 || strcmp(s->op->name, "conv2d") == 0;
 }
 #endif

@@ -60,6 +60,8 @@ dt_status dt_engine_use(const char *name)
         return dt_fail(DT_CONFIG, "--engine all is for bench alone");
     if (dt_engine_load)
         DT_TRY(dt_engine_load(name, &backend));
+    else if (strcmp(name, "own") != 0)
+        return dt_fail(DT_UNSUPPORTED, "engine %s: this build is the core (DTRAIN_EXTRAS)", name);
     if (!backend && strcmp(name, "own") != 0)
         return dt_fail(DT_UNSUPPORTED,
                        "engine %s: this build has none: install lib%s-dev and build again", name,
