@@ -147,8 +147,8 @@ void *dt_reduce_leaf(dt_reduce *t);
 void dt_reduce_push(dt_reduce *t);
 /* After the rank's last leaf: *result = the value of the group of the rank's first shard, borrowed
  * until the next leaf. A rank without shards has the value of the one group of all, NULL where
- * there are several. Only partial values of groups that lie on several ranks are sent, and nothing if there
- * are none. Collective. */
+ * there are several. Only partial values of groups that lie on several ranks are sent; if there
+ * are none, nothing is. Collective. */
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);

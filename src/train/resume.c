@@ -81,9 +81,9 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
 
     if (strncmp(r->o.grad_compress, "2bit", 4) == 0 && !r->o.resume_force)
         return dt_fail(DT_UNSUPPORTED,
-                       "a run with --grad-compress 2bit cannot go on: the remainder of each shard's "
-                       "gradient is in no checkpoint; --init %s/model.safetensors begins with its "
-                       "weights, and --resume-force goes on with nothing left",
+                       "a run with --grad-compress 2bit cannot go on: the remainder of each "
+                       "shard's gradient is in no checkpoint; --init %s/model.safetensors begins "
+                       "with its weights, and --resume-force goes on with nothing left",
                        dt_checkpoint_path(c));
     if (note_differences(r, c, true) && !r->o.resume_force)
         return dt_fail(DT_CONFIG,
