@@ -45,17 +45,19 @@ dt_status dt_messages_time(dt_comm *c, char *room, int count, size_t bytes, bool
     const int other = c->rank == 0 ? c->world - 1 : 0;
     const double began = dt_seconds();
     MPI_Request r[2 * DT_MESSAGES];
+    dt_status st = DT_OK;
     int n = 0;
 
-    for (int i = 0; i < 2 * count; i++) {
+    for (int i = 0; i < 2 * count && st == DT_OK; i++) {
         const bool sends = i % 2 == 1;
         char *at = room + (size_t)(i / 2 + (sends ? count : 0)) * bytes;
-        if (both || sends == (c->rank != 0))
-            DT_TRY(dt_comm_message(c->own->all, sends, at, bytes, MPI_BYTE, other, DT_TAG_LANES,
-                                   &r[n++]));
+        if (!both && sends != (c->rank != 0))
+            continue;
+        st = dt_comm_message(c->own->all, sends, at, bytes, MPI_BYTE, other, DT_TAG_LANES, &r[n]);
+        n += st == DT_OK;
     }
-    for (int i = 0; i < n; i++) /* they come one after the other */
-        DT_TRY(dt_comm_wait(c, &r[i], 1));
+    const dt_status waited = dt_comm_wait(c, r, n); /* in any case: they use the room */
+    DT_TRY(st == DT_OK ? waited : st);
     *seconds = (dt_seconds() - began) / count;
     return DT_OK;
 }

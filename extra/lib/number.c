@@ -64,21 +64,22 @@ static void round_f16(void *to, const void *from, size_t count)
 
 /* ---- The rows ---------------------------------------------------------------------- */
 
-#define ROW(kind, type, reads, wide_type, name, divides, rounds)                                   \
-    {#kind,                                                                                        \
-     sizeof(type),                                                                                 \
-     reads,                                                                                        \
-     {{sizeof(wide_type), name##_sum},                                                             \
-      {sizeof(wide_type), name##_prod},                                                            \
-      {sizeof(wide_type), name##_min},                                                             \
-      {sizeof(wide_type), name##_max}},                                                            \
-     divides,                                                                                      \
-     rounds},
+#define ROW(kind, name, type, reads, wide_type, wide, divides, rounds)                             \
+    [kind] = {name,                                                                                \
+              sizeof(type),                                                                        \
+              reads,                                                                               \
+              {{sizeof(wide_type), wide##_sum},                                                    \
+               {sizeof(wide_type), wide##_prod},                                                   \
+               {sizeof(wide_type), wide##_min},                                                    \
+               {sizeof(wide_type), wide##_max}},                                                   \
+              divides,                                                                             \
+              rounds}
 const dt_number dt_numbers[DTD_TYPES] = {
-    ROW(int8, int8_t, DT_LEAF_PLAIN, int8_t, int8, NULL, NULL)
-        ROW(int32, int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL)
-            ROW(int64, int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL)
-                ROW(fp16, dt_f16, DT_LEAF_F16, float, fp32, fp32_divide, round_f16)
-                    ROW(bf16, dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, dt_halves_of_f32)
-                        ROW(fp32, float, DT_LEAF_PLAIN, float, fp32, fp32_divide, NULL)
-                            ROW(fp64, double, DT_LEAF_PLAIN, double, fp64, fp64_divide, NULL)};
+    ROW(DTD_I8, "int8", int8_t, DT_LEAF_PLAIN, int8_t, int8, NULL, NULL),
+    ROW(DTD_I32, "int32", int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL),
+    ROW(DTD_I64, "int64", int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL),
+    ROW(DTD_F16, "fp16", dt_f16, DT_LEAF_F16, float, fp32, fp32_divide, round_f16),
+    ROW(DTD_BF16, "bf16", dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, dt_halves_of_f32),
+    ROW(DTD_F32, "fp32", float, DT_LEAF_PLAIN, float, fp32, fp32_divide, NULL),
+    ROW(DTD_F64, "fp64", double, DT_LEAF_PLAIN, double, fp64, fp64_divide, NULL),
+};

@@ -150,7 +150,7 @@ dt_status dt_moves_create(dt_moves **m, dt_comm *c, int keys) DT_MUST_CHECK;
 dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
 /* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
 dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;
-void dt_moves_destroy(dt_moves *m);
+void dt_moves_destroy(dt_moves *m); /* NULL: nothing. Collective */
 /* What the key's rectangles read is final, and their targets are free, until dt_moves_wait has
  * returned. Keys are started in the same order on all ranks. No call waits for another rank. */
 dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;

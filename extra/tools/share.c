@@ -96,7 +96,7 @@ static void share_print(const share_table *t)
     }
     printf(
         "balance: modelled time of one thread / (%d threads x time until the last is done); again: "
-        "bytes\nthat a second thread reads once more\n",
+        "bytes\nthat threads read although another has read them\n",
         t->threads);
 }
 

@@ -37,9 +37,9 @@ double dt_time(void);
 
 /* ---- Looking after something else ----------------------------------------------------- */
 
-/* From now on dt_poll runs this where it is called by the same thread, `every_s` seconds after it
- * ran last or was set. It must neither change nor read data of dt_poll's callers.
- * Each context has one; run NULL: none. More than a handful are passed over. */
+/* From now on dt_poll, called by this thread, calls run(context) at most once in `every_s` seconds,
+ * counted from now. `run` must neither change nor read data of dt_poll's callers. run NULL removes
+ * the `run` of the context, which is not NULL. A thread has room for 4; more are ignored. */
 void dt_poll_set(double every_s, void (*run)(void *context), void *context);
 /* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
 void dt_poll(void);
@@ -75,7 +75,7 @@ void dt_append_mend(int fd);
  * disk is full. */
 dt_status dt_parents_make(const char *path) DT_MUST_CHECK;
 
-/* A file without a name that another process of the same user and machine can open. */
+/* Another process of the same user and machine can open an open file, named or not, by this. */
 typedef struct dt_lent {
     int64_t pid, fd; /* fd < 0: there is none */
     uint64_t device, inode;
@@ -170,9 +170,9 @@ static inline uint32_t dt_below(uint32_t bits, uint32_t n)
     return (uint32_t)(((uint64_t)bits * n) >> 32);
 }
 
-/* Element e of a random tensor: lane e % 4 of counter (index = e / 4, epoch = tensor,
- * draw). Uniform: x[e] = lo + (hi - lo) * u in float32. Normal: Box-Muller (1958) in
- * float64 on lanes (u1, u2) of counter index e, u1 in (0, 1]; x = (float)(std * z). */
+/* A random tensor: dt_random with epoch = tensor, draw = 0. Uniform: element e takes out[e % 4] of
+ * index e / 4; x[e] = lo + (hi - lo) * u in float32. Normal: element e takes u1 in (0, 1] and u2
+ * from out[0] and out[1] of index e; z by Box-Muller (1958) in float64; x[e] = (float)(std * z). */
 void dt_fill_uniform(float *x, size_t count, float lo, float hi, uint32_t seed, dt_stream stream,
                      uint32_t tensor);
 void dt_fill_normal(float *x, size_t count, double std, uint32_t seed, dt_stream stream,
@@ -227,8 +227,8 @@ typedef struct dt_outfile {
     dt_hash hash;
 } dt_outfile;
 
-/* Make a file, of the mode that the umask leaves. On failure, too, f is to be abandoned.
- * DT_CANTCREATE; DT_IO: the disk is full. */
+/* Make a file, of the mode that the umask leaves. In the end call dt_outfile_abandon, also after a
+ * failure. DT_CANTCREATE; DT_IO: the disk is full. */
 dt_status dt_outfile_open(dt_outfile *f, const dt_target *t) DT_MUST_CHECK;
 /* DT_IO; DT_NOMEM: ulimit -f is lower. */
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
@@ -256,14 +256,14 @@ bool dt_path_taken(const char *path);
 dt_status dt_folder_sync(int fd, const char *shown) DT_MUST_CHECK;
 /* The same for the folder that `name` lies in, unless this user may not read it. */
 dt_status dt_folder_sync_above(int folder, const char *name) DT_MUST_CHECK;
-/* The path; where nothing is there and it has a "/./", what follows that, from the working folder:
- * a run and its data may have moved together. */
+/* Return path. If path is "a/./b" and leads to nothing, but "b" exists in the working folder,
+ * return "b": a run and its data may have moved together. */
 const char *dt_path_moved(const char *path);
 /* Whether two paths lead to one file or folder. */
 bool dt_path_same(const char *a, const char *b);
 /* Whether errno says that the disk has no such call, as Lustre may have no flock, FUSE no fsync. */
 bool dt_disk_lacks(void);
-/* fsync, again after a signal, and where there is one. 0, or -1 with errno. */
+/* fsync, repeated after EINTR. 0, also where the disk has no fsync; -1 with errno. */
 int dt_fd_sync(int fd);
 
 /* ---- Moments ---------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ static inline dt_moment dt_moment_merge(dt_moment a, dt_moment b)
 /* ---- Numbers as text ---------------------------------------------------------------- */
 
 /* Read the number that `text` begins with, in decimal: no blanks, 0x10, inf or nan. *end is what
- * follows it. False: there is no number, or it is out of range, as a subnormal is. */
+ * follows it. False: there is no number, or it is too large, too small or subnormal. */
 bool dt_whole_parse(const char *text, const char **end, int64_t *value);
 bool dt_real_parse(const char *text, const char **end, double *value);
 /* x; a NaN without its sign, which printf would show. */
@@ -315,7 +315,7 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
     return (dt_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-/* IEEE 754 binary16: its bits as those of a float32 are 2^112 too small. */
+/* IEEE 754 binary16. Its bits, shifted to their places in a float32, read as value / 2^112. */
 typedef uint16_t dt_f16;
 static inline float dt_f16_to_f32(dt_f16 x)
 {

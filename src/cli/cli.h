@@ -24,11 +24,11 @@ typedef struct dt_command {
     dt_status (*alone)(int argc, char **argv, int *code);
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
-    const char *options;  /* words, a space before each: training's that matter to it, for --help */
+    const char *options;  /* words, a space before each: training's options in its --help */
     bool bare;            /* reads no options: works whatever files and environment hold */
     bool computes;        /* runs or compiles a network: needs memory and some stack */
     bool engines;         /* chooses --engine itself */
-    bool looks;           /* runs no kernel: shows what a CPU with --isa would take, on any */
+    bool looks;           /* runs no kernel: shows those of a CPU with --isa, on any CPU */
     bool models;          /* the first operand is a model, whose run's options stand in place of the
                       defaults */
 } dt_command;
@@ -80,7 +80,7 @@ struct dt_settings {
 dt_status dt_settings_init(dt_settings *s, int argc, char **argv, char **environment) DT_MUST_CHECK;
 void dt_settings_release(dt_settings *s);
 /* For a run that is resumed, or whose model a command uses, saved options stand in place of the
- * defaults, except options of one start (DT_SCOPE_HERE). Rank 0 alone reads it: the
+ * defaults, except options of one start (DT_SCOPE_HERE). Rank 0 alone reads the saved file: the
  * other nodes need not see its disk. Agreed. DT_NOINPUT: --resume names nothing; DT_CONFIG.
  * Collective. */
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c) DT_MUST_CHECK;
@@ -90,9 +90,9 @@ dt_status dt_settings_same(const dt_settings *s, dt_comm *c) DT_MUST_CHECK;
 /* The command line into its layer and s->command; *config: what --config names. DT_USAGE. Local. */
 dt_status dt_arguments_read(dt_settings *s, int argc, char **argv,
                             const char **config) DT_MUST_CHECK;
-/* The same to look at it, before MPI starts. *alone: its command needs no other rank. */
+/* A first look at the command line, before MPI starts. *alone: its command needs no other rank. */
 dt_status dt_arguments_check(int argc, char **argv, bool *alone) DT_MUST_CHECK;
-/* --help, or (all) --help=all, of a command; of training, all commands. */
+/* Print the help of a command; training's lists the commands, too. `all`: print --help=all. */
 void dt_help_print(FILE *f, const dt_command *about, bool all);
 /* `dtrain help table`, of which packaging/ makes the man page and completions: a row of a table is
  * a line, its fields between tabs:

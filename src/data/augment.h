@@ -1,4 +1,4 @@
-/* augment.h - one image from uint8 to the engine's input; private to src/data. */
+/* augment.h - one image from uint8 to the engine's input; private to src/data and extra/images. */
 #ifndef DT_AUGMENT_H
 #define DT_AUGMENT_H
 #include "data.h"

@@ -29,12 +29,12 @@ typedef struct dt_source_info {
  *           are allowed (fewer train files, unknown hashes) are noted in the log. */
 dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
                          uint32_t seed) DT_MUST_CHECK;
-/* Before anything else: so many of the training images, always the same, take the place of the test
- * images; 0: none. DT_CONFIG: there are not more. DT_NOMEM. */
+/* Call this right after dt_source_open. It makes `images` training images, always the same ones,
+ * the test images; 0 changes nothing. DT_CONFIG: no training image would be left. DT_NOMEM. */
 dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
-/* Likewise, for a network of images of side x side: those of a folder are kept at height x width;
- * height 0: at the first image's size, divided by the largest whole number that leaves at least
- * side x side. Pictures are kept at side x side. */
+/* Call this before dt_source_bytes. It sets the size of PNG and JPEG images in memory; the network
+ * takes side x side. height > 0: height x width. Else pictures to predict: side x side. Else the
+ * first image's size, divided by the largest whole number that leaves at least side x side. */
 void dt_source_fit(dt_source *s, int side, int height, int width);
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
@@ -53,8 +53,8 @@ dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
-/* A source may decode in another process, which is this program started anew: main begins with
- * this. The process's exit code, when that is over; -1: it is no such process. */
+/* A source may start this program anew as a decoder process, so main calls this first. A decoder
+ * process works in this call, which ends it or returns its exit code. Elsewhere: -1. */
 int dt_source_serve(int argc, char **argv);
 
 /* ---- Normalisation and augmentation ---------------------------------------------- */
@@ -68,8 +68,8 @@ int dt_source_serve(int argc, char **argv);
 bool dt_normalize_find(const char *name, float mean[3], float std[3]);
 /* Name, zero padding on each side before the crop, random horizontal flip. */
 #define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
-/* Name, whether resized images are rounded to bytes before they are normalised, to the bit
- * as MindSpore 2.10's vision.Resize and OpenCV's resize do it (INTER_LINEAR, 8 bits). */
+/* Name, whether resized images are rounded to bytes before they are normalised. The bytes are
+ * the ones that MindSpore 2.10's vision.Resize and OpenCV's resize give (INTER_LINEAR, 8 bits). */
 #define DT_RESIZE_LIST(X) X(float, false) X(uint8, true)
 
 /* ---- Loader ---------------------------------------------------------------------- */
@@ -105,10 +105,10 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
  * [size][image_size][image_size][3], labels [size], where size is the shard's.
  * Augmentation `cifar`: zero padding of 4 on each side, crop at a random place, horizontal flip
  * with probability 1/2. Padding is black before normalising, as torchvision does it. With cutout a
- * square, whose centre may be any pixel of the crop, becomes the mean, which is 0 when normalised
- * (where bytes are resized: the nearest byte). Then the image
- * is normalised and resized (bilinear, half-pixel centres), or, if the resize rounds to bytes,
- * resized and normalised. `epoch` counts from 0. */
+ * square becomes the mean; its centre may be any pixel of the crop. The mean is normalised to 0.
+ * Then the image is normalised and resized (bilinear, half-pixel centres). If the resize rounds to
+ * bytes, the square becomes the byte nearest the mean; the image is resized, then normalised.
+ * `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
 /* Test images [first, first + count), normalised and resized only; `flip`: their mirror images. */

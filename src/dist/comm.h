@@ -26,8 +26,8 @@ struct dt_comm_own {
 /* Tags of messages on `all`; lanes of messages take DT_TAG_LANES and those above. */
 enum { DT_TAG_CLOCK, DT_TAG_GROUP, DT_TAG_REDUCE, DT_TAG_LANES };
 
-/* *c = a communicator, whose own->all the caller sets; then dt_comm_learn finds out the rest, or
- * without MPI (MPI_COMM_NULL) makes a world of one. Close it after a failure, too. Collective. */
+/* *c = a communicator, whose own->all the caller sets. DT_NOMEM. Local. Then dt_comm_learn finds
+ * out the rest; MPI_COMM_NULL: a world of one. Close it after a failure, too. Collective. */
 dt_status dt_comm_create(dt_comm **c) DT_MUST_CHECK;
 dt_status dt_comm_learn(dt_comm *c) DT_MUST_CHECK;
 

@@ -15,14 +15,14 @@ typedef struct dt_comm { /* read only */
     int rank, world;     /* this rank of so many */
     int nodes;
     int node_rank, node_ranks;       /* this rank among those of its node */
-    int machine_rank, machine_ranks; /* and of its machine, as however many nodes they count */
+    int machine_rank, machine_ranks; /* the same on its machine, which may count as several nodes */
     struct dt_comm_own *own;         /* private: comm.h */
 } dt_comm;
 
 /* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
  * by (node, rank on the node), so that the ranks of a node are neighbours. Sets the log's rank.
- * A failure is this rank's alone. *c is then NULL, or only its world may be read, and
- * dt_comm_abort called (in a world of one dt_comm_close, too). Collective. */
+ * A failure is this rank's alone. After it *c is NULL, or good for two things: read its world,
+ * and call dt_comm_abort (in a world of one also dt_comm_close). Collective. */
 dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
 /* A world of one, whatever has started this process. Local. */
 dt_status dt_comm_open_alone(dt_comm **c) DT_MUST_CHECK;
@@ -53,13 +53,13 @@ bool dt_comm_launched(void);
 /* How many processes the launcher has started, and in *rank which of them this is, from 0. 1: this
  * one alone, or there is no launcher; 0: it does not say. */
 int64_t dt_comm_launcher(int64_t *rank);
-/* Whether it must not start ranks: it is one of several processes, each of which would start a
- * separate run, or a rank of Open MPI's mpirun, which does not start from one. */
+/* True if this process must not start ranks: it is one of several, each of which would start a
+ * separate run, or it is a rank of mpirun, and Open MPI's mpirun does not start from a rank. */
 bool dt_comm_has_peers(void);
 /* Whether c has all ranks that were meant: by DT_ASKED_VARIABLE, else by the launcher's variables,
- * else by variables that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). A weaker
- * one that differs is a warning. DT_MISMATCH: there are fewer; DT_CONFIG: inherited variables
- * contradict each other, and nothing stronger decides. */
+ * else by variables that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). If a
+ * weaker source says otherwise, this only warns. DT_MISMATCH: there are fewer; DT_CONFIG: inherited
+ * variables contradict each other, and nothing stronger decides. */
 dt_status dt_comm_check_asked(const dt_comm *c) DT_MUST_CHECK;
 
 /* Turn a local outcome into a common one. Call it after each phase in which one rank may fail
@@ -87,8 +87,8 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
 
 /* Events of DT_LANE_WAIT in the record (base.h): all ranks have the same, in the same order. The
- * rank that was in one for the shortest time came last: the others waited for it; but in
- * `statistics` only ranks with shards of the same groups wait for each other. */
+ * rank that was in one for the shortest time came last: the others waited for it. In `statistics`
+ * only ranks with shards of the same groups wait for each other. */
 #define DT_COLLECTIVE_LIST(X)                                                                      \
     X(barrier)                                                                                     \
     X(broadcast) X(agreement) X(gather) X(reduction) X(statistics) X(gradients) X(weights)
@@ -114,9 +114,9 @@ void dt_node_mem_destroy(dt_node_mem *m); /* Local */
 /* Rank r of np owns shards [r * S / np, (r + 1) * S / np), rounded down. Local. */
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 
-/* How many neighbours of `count` ranks, or teams, make a group of a tree in two levels, so that the
- * messages of both are few; a divisor, and `count` itself where these are few, or where it has no
- * other. Local. */
+/* A tree over `count` ranks, or teams, may have two levels: neighbours form groups. Returns a
+ * group's size: the divisor of `count` with the fewest messages per rank over both levels;
+ * `count`, which means one level, if it is at most `few`, or prime. Local. */
 enum { DT_FEW = 16 };
 int dt_fold_group(int count, int few);
 
@@ -146,9 +146,9 @@ void *dt_reduce_leaf(dt_reduce *t);
 /* The leaf is complete. Leaves are pushed in ascending order of the rank's shards. Local. */
 void dt_reduce_push(dt_reduce *t);
 /* After the rank's last leaf: *result = the value of the group of the rank's first shard, borrowed
- * until the next leaf. A rank without shards has the value of the one group of all, NULL where
- * there are several. Only partial values of groups that lie on several ranks are sent; if there
- * are none, nothing is. Collective. */
+ * until the next leaf. For a rank without shards: the value if there is one group, else NULL. Only
+ * partial values of groups that lie on several ranks are sent; if there are none, nothing is.
+ * Collective. */
 dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
 /* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);
@@ -181,9 +181,9 @@ typedef struct dt_exchange_opts {
     const dt_span *tensor; /* [tensors] ascending, disjoint; copied (same) */
     size_t tensors;
     /* A bucket takes whole tensors until it reaches this size. For the first and the last bucket
-     * the size is 1 MiB, if that is less (same). 0: the slab is one bucket. */
+     * the size is outer_bytes, if that is less (same). 0: the slab is one bucket. */
     size_t bucket_bytes;
-    size_t outer_bytes;   /* of the first and the last bucket, in place of 1 MiB; 0: that (same) */
+    size_t outer_bytes;   /* 0: 1 MiB (same) */
     const char *compress; /* a word of DT_COMPRESS_LIST; NULL: none (same) */
     double threshold;     /* of 2bit, above 0 as a float, and finite (same) */
     bool lockstep;        /* all leaves of a rank are written before the first is ready (same) */
@@ -206,8 +206,8 @@ dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts
 /* Before the first leaf. DT_NOMEM. Agreed. Collective.
  *   memory  as needed: zeroed, 64-byte aligned; borrowed until close */
 dt_status dt_exchange_open(dt_exchange *x, float *memory) DT_MUST_CHECK;
-/* Waits for no other rank. Whether the memory may be given back: in the middle of a step messages
- * may be under way, which read and write it until the process ends. NULL: it may. */
+/* Waits for no other rank. Returns whether the memory may be given back: false in the middle of a
+ * step if its messages may still use the memory, until the process ends. NULL: true. */
 bool dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* of the chosen one */
 bool dt_exchange_exact(const dt_exchange *x);
@@ -216,7 +216,7 @@ bool dt_exchange_exact(const dt_exchange *x);
  * order of shards. With `lockstep` all of them are taken before the first dt_exchange_ready. Floats
  * between tensors are padding: they must remain zero. Local. */
 float *dt_exchange_leaf(dt_exchange *x);
-#define DT_LOOK_S 0.002 /* between two looks of kernels after messages */
+#define DT_LOOK_S 0.002 /* seconds between two polls of messages from kernels */
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
  * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
  * last, and lets MPI progress; until finish, dt_poll on this thread does that, too, while messages
@@ -234,9 +234,9 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
  * for what they wrote. Does nothing if nothing is shared. Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;
 
-/* to [span.count] = floats of the sum, also spans that other ranks of the node own. Call it after
- * finish and a publish, which makes all of them visible, and before another publish, after which
- * they may be written again. Local. */
+/* to [span.count] = floats of the sum, also spans that other ranks of the node own. Call it between
+ * the first and the second publish after finish: the first makes all spans visible, after the
+ * second they may be written again. Local. */
 void dt_exchange_read(const dt_exchange *x, dt_span span, float *to);
 
 /* The floats of a bucket, and how long before the last finish they were final. Local. */

@@ -1,5 +1,5 @@
 /* loops.h - the inner loops of the operations that have no matrix product; private to
- * src/model.
+ * src/model and to extra/costs.
  *
  * loops.c is plain C whose inner loops run over channels or elements without a branch.
  * It is compiled once as it is and once for each instruction set (loops_avx2.c,

@@ -18,8 +18,8 @@
 /* Batch norm's constants are the network's, classes the data source's. */
 typedef struct dt_net_spec {
     const char *net;     /* "resnet50", "vgg11", "resnet9", "mlp" */
-    const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11: "wide", all else is its
-                          * one layer; others ignore it */
+    const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11: "wide" has three
+                          * linear layers, any other text one; other networks ignore it */
     const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
     int image_size;      /* 0: the network's own */
     int classes;
@@ -115,9 +115,8 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
-/* Channels [first, first + count) of `whole`: one neighbour's part of a value, or of a
- * parameter. Whole blocks of 32 where there are enough, or with an engine; it may be empty. No
- * bit depends on it. */
+/* Channels [first, first + count) of `whole`: a rank's part of a value or parameter; may be empty.
+ * Parts begin at multiples of 32 if each can have 32, or with an engine. No bit depends on it. */
 typedef struct dt_cut {
     int64_t first, count, whole;
 } dt_cut;
@@ -126,10 +125,10 @@ dt_cut dt_cut_of(int64_t channels, int part, int parts);
 extern const struct dt_plan_split *dt_plan_split;
 
 typedef struct dt_model_opts {
-    /* Convolutions and linear layers that `parts` ranks compute together, each its channels: words
-     * "PATTERN=out" and "PATTERN=batch" (not cut), of which later ones win. PATTERN: "all", or an
-     * operation's name with * and {a,b}. NULL, or 1 part: none. This model is part `part`. More
-     * than one needs dt_plan_split. */
+    /* Which convolutions and linear layers are cut: `parts` ranks compute them, each its channels.
+     * Words "PATTERN=out" (cut) and "PATTERN=batch" (not cut); a later word overrides an earlier
+     * one. PATTERN: "all", or an operation's name with * and {a,b}. NULL, or 1 part: none is cut.
+     * This model is part `part`. More than 1 part needs dt_plan_split. */
     const char *strategy;
     int part, parts;
     dt_dtype precision;
@@ -151,17 +150,18 @@ dt_status dt_engine_use(const char *name) DT_MUST_CHECK;
 /* Library, version, build and core: with an engine, the class of bits. NULL: own. */
 const char *dt_engine_text(void);
 
-/* `net` is borrowed and must outlive the model. DT_CONFIG: the strategy cannot be read, or names an
- * operation that the network has not; or a parameter of two operations of which one is cut. *m is
- * to be destroyed whatever the outcome. */
+/* `net` is borrowed and must outlive the model. DT_CONFIG: the strategy cannot be read; it names an
+ * operation that the network has not; or two operations share a parameter, and only one is cut. *m
+ * is to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);
 
-/* The slabs of a model of which some layers are cut: parameters that are home, as all are where
- * nothing is cut; own pieces of the others, [kh][kw][ci][own co]; and of each cut weight a copy by
- * input, [kh][kw][own ci][co], which the gradient of the own input channels reads. The caller makes
- * it of all ranks' pieces after each update. Each is in backward order. */
+/* The slabs of a model, each in backward order:
+ *   HOME      home parameters: all, except the ones of cut layers
+ *   CUT       this rank's pieces of cut layers' parameters, [kh][kw][ci][own co]
+ *   BY_INPUT  a copy of each cut weight by input, [kh][kw][own ci][co]. The caller makes it of all
+ *             ranks' pieces after each update. The gradient of the own input channels reads it */
 typedef enum { DT_SLAB_HOME, DT_SLAB_CUT, DT_SLAB_BY_INPUT, DT_SLAB_KINDS } dt_slab_kind;
 /* This model's part of a parameter, and where it lies. */
 typedef struct dt_piece {
@@ -188,9 +188,9 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
-/* Pack part `part` of the packed copies, 1 / parts of their bytes, and all of cut parameters. Call
- * it after every write to the master weights; ranks that share one set of copies pack a part each.
- */
+/* Pack part `part` of the home parameters' copies, 1 / parts of their bytes, and all copies of
+ * DT_SLAB_CUT. Call it after every write to the master weights; ranks that share one set of copies
+ * pack a part each. */
 void dt_model_pack(dt_model *m, int part, int parts);
 /* The copies that are made of DT_SLAB_BY_INPUT, before the first backward that reads them. */
 void dt_model_pack_by_input(dt_model *m);
@@ -205,8 +205,8 @@ typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
 typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 /* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
-/* The same, or (remote) its steps for another rank's shard: only cut steps run, and other values
- * take no memory. */
+/* The same; or, with `remote`, a plan for another rank's shard, in which only cut steps run and
+ * values that are home take no memory. */
 dt_status dt_plan_create_for(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
                              bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
@@ -231,8 +231,8 @@ void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 /* Forward, and backward's two halves: the gradients of the input, and of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
-/* What the record (DT_LANE_LAYER in base.h) has of row i is kind i * DT_CLOCKED + one of these: a
- * pass of one context; dt_norm_sync.combine; dt_observer.ready. */
+/* Events of DT_LANE_LAYER (base/activity.h) have the kind i * DT_CLOCKED + w, where i is the plan's
+ * row. w: a dt_pass of one context; COMBINE, dt_norm_sync.combine; READY, dt_observer.ready. */
 enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
 
 /* ---- Execution --------------------------------------------------------------------------- */
@@ -265,9 +265,9 @@ typedef struct dt_observer {
 /* Where a value is: whole, on the rank that has the shard (home); each rank has its channels of all
  * shards; or whole on all ranks, as the inputs and gradients that a cut layer sums over. */
 typedef enum dt_layout { DT_HOME, DT_CUT, DT_WHOLE } dt_layout;
-/* Steps that compute nothing bring values from one layout to another, forward and backward. The
- * caller copies: `move` starts that for each shard that has images, ascending, on all ranks in the
- * same order; with `waits` it ends it, before the shard's next step. */
+/* A move step brings a value to another layout, forward and backward. The caller copies: `move`
+ * starts the copies of shard k; with `waits` it completes them, before the shard's next step. It
+ * is called for each shard that has images, ascending, on all ranks in the same order. */
 typedef enum dt_way { DT_FORWARD, DT_BACKWARD, DT_WAYS } dt_way;
 typedef struct dt_wave_moves {
     void *context;
@@ -322,8 +322,8 @@ typedef struct dt_wave {
  *   result   [count] */
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
                           dt_result *result) DT_MUST_CHECK;
-/* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. It is the
- * shard's part: the sum over shards is the gradient of the loss with the shared statistics.
+/* Backward passes; every sample's loss weighs 1 / divisor. Writes grad, never adds. grad[k]
+ * is a summand: only the sum over shards is the gradient of the loss with the shared statistics.
  *   divisor   images of the global batch, for the mean over it
  *   grad      [count] of DT_SLAB_HOME's floats each, 64-byte aligned; a remote shard's is not
  *             used. Left untouched: padding between tensors, and all of a shard without images

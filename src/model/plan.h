@@ -1,4 +1,4 @@
-/* plan.h - the compiled form of a network and the memory it asks for; private to src/model. */
+/* plan.h - the compiled network and the memory it asks for; private to src/model and to extras. */
 #ifndef DT_PLAN_H
 #define DT_PLAN_H
 #include "net.h"

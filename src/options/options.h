@@ -32,7 +32,7 @@ typedef enum dt_option_scope {
 /* Where an option is shown: DT_USE_* sets the members daily, said and commands. */
 #define DT_USE_RARE false, false, "" /* in --help=all alone */
 #define DT_USE_DAILY true, false, "" /* in --help */
-#define DT_USE_SAID true, true, ""   /* and a run's first lines show it in other words */
+#define DT_USE_SAID true, true, ""   /* also in --help; a run's first lines tell the value */
 #define DT_USE_COMMANDS(list)                                                                      \
     false, false, list /* these commands take it, and their --help shows it; others refuse */
 
@@ -48,8 +48,8 @@ typedef enum dt_option_scope {
  * use      RARE, DAILY, SAID or COMMANDS
  * group    its heading in --help, nothing else
  * metavar  stands for the value in --help
- * and X(type, field, scope, use, default, low, high, choices, parse, group, metavar, help) is what
- * they all become. The fingerprint compares every option across ranks. */
+ * Each expands to X(type, field, scope, use, default, low, high, choices, parse, group, metavar,
+ * help). The fingerprint compares every option across ranks. */
 /* clang-format off */
 #define DT_TEXT(X, field, scope, use, value, parse, group, metavar, help) \
     X(TEXT, field, scope, use, value, 0, 0, "", parse, group, metavar, help)
@@ -237,8 +237,8 @@ typedef struct dt_options {
     DT_OPTION_LIST(X)
 #undef X
     bool given[DT_OPTIONS]; /* [i]: dt_option_set has set row i; else it is the default */
-    bool searches; /* for the strategy that takes least time, which dt_options_check found said */
-    const char *model; /* the file or run that a command is about; "": none */
+    bool searches;          /* --strategy auto: find the fastest one; dt_options_check sets it */
+    const char *model;      /* the file or run that a command is about; "": none */
 } dt_options;
 
 typedef enum dt_option_type {
@@ -282,7 +282,7 @@ typedef struct dt_option_row {
     dt_option_type type;
     dt_option_scope scope;
     bool daily;           /* --help shows it, --help=all shows all */
-    bool said;            /* a run's first lines show it in other words */
+    bool said;            /* a run's first lines leave it out of `options`: others tell its value */
     const char *commands; /* that take it, a space before each; "": training */
     size_t offset;        /* in dt_options */
     double low, high;
@@ -303,9 +303,9 @@ const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *
 dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
                         const char *place, dt_status code) DT_MUST_CHECK;
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
-/* The name of the option that an unknown name stands for: what other programs call so (on the
- * command line also "np", which is no row, or a sentence, with blanks), or the one that takes the
- * fewest edits (Levenshtein), if they are few. NULL: there is none. Local. */
+/* The option that is meant by an unknown name: the one that other programs call so, else the one
+ * whose name is the fewest edits away (Levenshtein), if they are few. With on_line it may also be
+ * "np", which is no row, or a sentence, with blanks, on what to do instead. NULL: none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
 
 /* Words of lr_scale and grad_compress that may have a number behind them: WORD:NUMBER. */
@@ -313,19 +313,19 @@ const char *dt_option_meant(const char *name, bool on_line);
 /* An option of older versions. */
 typedef struct dt_option_gone {
     const char *name, *value; /* "_" for "-"; its default, as files have it */
-    const char *joins;        /* the option whose word takes an older run's value; NULL: none */
+    const char *joins;        /* the option that now has its value, as WORD:NUMBER; NULL: none */
     const char *instead;      /* a sentence */
 } dt_option_gone;
 /* NULL: there was none of this name, which may begin with "no-". Local. */
 const dt_option_gone *dt_option_gone_find(const char *name);
 
-/* Check options against each other. global_batch and shards are set from these two, batch and
- * accum; batch and accum become auto, so that saved options give the same bits on any
- * number of ranks. A given global_batch is taken as it is. A second call changes nothing.
+/* Check options against each other. Computes global_batch and shards from batch, accum and world;
+ * one that is given stays. Then batch and accum become auto, so that saved options give the same
+ * bits on any number of ranks. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
  * no batch at all; ranks that are no multiple of tensor_parallel; a parallel mode that does not fit
- * ranks or the words behind it. Of strategy the words stay; `searches` says that auto was before
- * them. Local, equal on all ranks. */
+ * ranks or the words behind it. A mode is removed from the front of strategy, the words behind it
+ * stay; the mode auto sets `searches`. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
@@ -358,17 +358,17 @@ void dt_layer_release(dt_layer *l);
 dt_status dt_layer_apply(const dt_layer *l, dt_options *o) DT_MUST_CHECK;
 
 /* A YAML file of one mapping, option names to scalars, into a layer that is to be released also
- * after an error. An option that is gone may be there with its default; in a run's file
- * (DT_LAYER_SAVED) with any value, which its `joins` takes. DT_CONFIG names file, line and
- * column. */
+ * after an error. An option that is gone is accepted with its old default. In a run's file
+ * (DT_LAYER_SAVED) it is accepted with any value; the option named by `joins`, if any, takes it.
+ * DT_CONFIG names file, line and column. */
 dt_status dt_config_read(dt_layer *layer, const char *path) DT_MUST_CHECK;
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_config_parse(dt_layer *layer, const char *path, const char *text,
                           size_t length) DT_MUST_CHECK;
 enum { DT_CONFIG_BYTES = 256 << 10 }; /* at most: all options at their longest are fewer */
 
-/* Of a run's options.yaml, what a resumed run takes: no option of one start (DT_SCOPE_HERE).
- * DT_CONFIG: it was cut. */
+/* Reduce a run's options.yaml to what a resumed run takes: options of one start (DT_SCOPE_HERE) and
+ * of other commands are cleared. DT_CONFIG: the file is truncated. */
 dt_status dt_layer_saved(dt_layer *l) DT_MUST_CHECK;
 /* The options of that file; l holds their texts, and is to be released whatever the outcome. */
 dt_status dt_options_load(dt_options *o, dt_layer *l, const char *path) DT_MUST_CHECK;
@@ -377,7 +377,7 @@ dt_status dt_options_load(dt_options *o, dt_layer *l, const char *path) DT_MUST_
 
 /* The network that the options name. */
 dt_net_spec dt_options_net(const dt_options *o, int classes);
-/* Resolve the "auto" of loss_epsilon and resize by the tutorial of the network, so that saved
- * options say it. A second call changes nothing. */
+/* Replace "auto" in loss_epsilon and resize: by MindSpore's values for the variant mindspore, else
+ * by PyTorch's. Saved options then have the values. A second call changes nothing. */
 void dt_options_resolve(dt_options *o, const dt_net *net);
 #endif

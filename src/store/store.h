@@ -44,12 +44,11 @@ typedef struct dt_rundir {
     bool resumed;             /* an older run's: what is in it must stay */
     dev_t device; /* with inode: the folder `checkpoints` that the first save has opened; 0: none */
     ino_t inode;
-    char last[PATH_MAX]; /* checkpoint that was saved whole, "": none; once its save has returned */
+    char last[PATH_MAX]; /* path of the checkpoint saved last, or ""; read it when no save runs */
 } dt_rundir;
 
-/* Take --out DIR, which must be new or empty, or make
- * runs/<YYYYmmdd-HHMMSS>-<net>-np<N>, with -2, -3, ... where that is taken. Missing
- * parents are made, and are on disk when this returns.
+/* Take --out DIR, which must be new or empty, or make runs/<YYYYmmdd-HHMMSS>-<net>-np<N>, with -2,
+ * -3, ... where that is taken. Missing parents are made, and are on disk when this returns.
  *   --resume auto  also takes over a run folder, one with options.yaml
  *   --resume PATH  takes over the run folder that PATH is or lies in, when --out is that
  *                  folder or not given; with another --out a new one begins
@@ -70,11 +69,11 @@ bool dt_rundir_held(const char *folder);
  * members ("What a checkpoint contains"). Save: write everything into .tmp-step-0000000123, sync
  * each file, MANIFEST last (name, size and XXH3-128 of every file, then of itself), sync the
  * folder, rename it, sync its parent. A folder without the dot is therefore whole, and a reader
- * still checks every byte. Nothing in it depends on the number of ranks, but how many pieces the
- * numbers are in with --save-shards. A step that is saved
- * again (an epoch's end, then its best test) becomes step-0000000123-2, -3, ...: nothing is ever
- * replaced, the highest counts, and pruning removes the ones below. Names with a dot are not
- * looked at: .tmp-* (a save that did not end), .trash-* (a deletion that did not). */
+ * still checks every byte. Nothing in it depends on the number of ranks, except (--save-shards) the
+ * number of pieces. A step that is saved again (an epoch's end, then its best test) becomes
+ * step-0000000123-2, -3, ...: nothing is ever replaced, the highest counts, and pruning removes the
+ * ones below. Names with a dot are not looked at: .tmp-* (a save that did not end), .trash-* (a
+ * deletion that did not). */
 
 /* Where a run stands: everything that the next step depends on beside the numbers, and
  * what its reports add up. Steps and epochs count from 0. */
@@ -95,7 +94,7 @@ typedef struct dt_position {
     X(MOMENTUM, "momentum.safetensors")                                                            \
     X(OPTIONS, "options.yaml")                                                                     \
     X(STATE, "state.json")                                                                         \
-    X(TRAINED, "trained.safetensors") /* of --ema alone: else it has no bytes, and no line */
+    X(TRAINED, "trained.safetensors") /* with --ema; else no file, and no line in MANIFEST */
 typedef enum dt_checkpoint_file {
 #define X(name, text) DT_CHECKPOINT_##name,
     DT_CHECKPOINT_FILE_LIST(X)
@@ -106,8 +105,8 @@ typedef enum dt_checkpoint_file {
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
-    dt_weights model;   /* what is tested: of --ema the averages */
-    dt_weights trained; /* then these are what the steps train; net is NULL where model is */
+    dt_weights model;   /* what is tested: with --ema the averages */
+    dt_weights trained; /* with --ema: what the steps train; else net is NULL: model is trained */
     float *momentum;    /* [net->slab_floats] */
     dt_portion portion; /* of all three; model NULL: they are whole */
     float *cut[DT_CHECKPOINT_FILES]; /* the portion's `cut` in each file */
@@ -120,14 +119,14 @@ typedef struct dt_snapshot {
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
-/* dt_state_hash of model, momentum and s->at; where there is `trained`, the hash of that digest and
- * of the one of `trained` without momentum at 0, 0. DT_NOMEM. */
+/* dt_state_hash of model, momentum and s->at. With --ema *all is the hash of two digests: this one,
+ * and dt_state_hash of `trained` without momentum, at epoch 0, step 0. DT_NOMEM. */
 dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 
-/* Write one checkpoint by the protocol above: run->last. metrics_fd (or -1) is synced first: the
- * length recorded must not be ahead of the file.
+/* Write one checkpoint by the protocol above; run->last is its path afterwards. metrics_fd (or -1)
+ * is synced first: the length recorded must not be ahead of the file.
  * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone. Where the
  * last sync alone fails, the new folder stays: it is whole, but its name may not outlive a power
  * cut. */
@@ -136,11 +135,13 @@ dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_f
 /* Refuse a folder `checkpoints` of the run that a save would refuse. */
 dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
 
-/* The same in pieces, whose writers may be on other hosts with the same disk: one begins, all write
- * a snapshot of their portion into its folder (the first also options and state), and that one ends
- * it with what they have written, [portions][DT_CHECKPOINT_FILES]. dt_saving_end releases w
- * whatever the outcome, which is as dt_checkpoint_save's; dt_saving_abandon removes the folder.
- * DT_CANTCREATE: the folder is not seen here. */
+/* The same in pieces, whose writers may be on other hosts with the same disk:
+ *   dt_saving_begin    one of them makes the folder, dt_saving_path
+ *   dt_saving_write    each writes its portion there, the first also options and state.
+ *                      DT_CANTCREATE: the folder is not seen here
+ *   dt_saving_end      the one ends it with what all have written, [portions][DT_CHECKPOINT_FILES];
+ *                      errors as dt_checkpoint_save; releases w whatever the outcome
+ *   dt_saving_abandon  instead: removes the folder and releases w */
 typedef struct dt_saving dt_saving;
 dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int portions) DT_MUST_CHECK;
 const char *dt_saving_path(const dt_saving *w);
@@ -176,10 +177,9 @@ const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 
 /* Read the other files once each, and fill the arrays of `into` and *at. Files must have their hash
  * in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for one
- * file at a time. DT_CONFIG: one of the two has `trained` alone.
- * into->options (or NULL) gives the normalisation that the weights must be for; its other
- * members are not read. DT_FORMAT names the first thing wrong; otherwise errors as dt_model_load.
- * On failure the arrays hold anything. */
+ * file at a time. into->options (or NULL) gives the normalisation that the weights must be for; its
+ * other members are not read. DT_CONFIG: only one of checkpoint and `into` is of --ema. DT_FORMAT
+ * names the first thing wrong; else errors as dt_model_load. On failure arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_position *at) DT_MUST_CHECK;
 
@@ -188,15 +188,15 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
 typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
-    /* Judges a failure, or DT_DECLINED by `take`; DT_OK: the search continues. NULL: a
+    /* Called with the status of a checkpoint that is not taken: a failure, or DT_DECLINED by
+     * `take`. If it returns DT_OK, the search continues; else it ends with that status. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */
     dt_status (*judge)(void *context, dt_status st);
     void *context;
 } dt_query;
 /* The newest such checkpoint of a run; found[0] = 0: there is none in that range. One that is
- * pruned meanwhile is passed over.
- * DT_FORMAT: there are some, and none is valid; DT_UNSUPPORTED, DT_IO: one is of a newer format,
- * or could not be read, and may be valid; DT_NOMEM. */
+ * pruned meanwhile is passed over. DT_FORMAT: there are some, and none is valid; DT_UNSUPPORTED,
+ * DT_IO: one is of a newer format, or could not be read, and may be valid; DT_NOMEM. */
 dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t,
                                char found[PATH_MAX]) DT_MUST_CHECK;
 /* The same of the run folder `path`; or the checkpoint that it is itself, of any step. DT_NOINPUT:
@@ -211,16 +211,16 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
-/* Of a snapshot's copy: twice net->slab_floats, and the running statistics; `averages`: and what
- * is trained. */
+/* Bytes of a snapshot's copy: weights, momentum and running statistics; with `averages` (--ema)
+ * also the trained weights and their statistics. */
 size_t dt_saver_bytes(const dt_net *net, bool averages);
 /* Takes these bytes, so that saving allocates no slab. net, run: borrowed; keep: copied. */
 dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net, bool averages,
                         const dt_keep *keep) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number of the snapshot that is not finite: nothing is written, nothing
- * pruned. Else waits for the thread to end the write under way, reports its outcome (a failed save
- * is recorded and returned), copies the snapshot, and starts the write, then the pruning, whatever
- * became of the one before. The snapshot may change as soon as this returns; the texts in its
+ * pruned. Else waits for the thread to end the write under way, and reports its outcome (a failed
+ * save is recorded and returned). Then copies the snapshot, and starts its write and the pruning,
+ * also if the save before failed. The snapshot may change as soon as this returns; the texts in its
  * options, and metrics_fd, must last until the write is waited for. */
 dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, reported once. Then run->last may be read; it names
@@ -230,8 +230,8 @@ void dt_saver_close(dt_saver *v); /* waits; NULL is allowed */
 
 /* ---- The newest state of a run -------------------------------------------------------- */
 
-/* The model that `path` means: a file means itself, and a checkpoint that is valid. A run folder
- * with checkpoints means its newest valid state, by the steps that they record: model.safetensors,
+/* The model that `path` means. A file means itself; so does a valid checkpoint. A run folder with
+ * checkpoints means its newest valid state, by the steps that they record: model.safetensors,
  * or a checkpoint that is newer, as when a finished run was resumed and killed; one note
  * says which. Ones that are not valid are reported by warnings and skipped.
  * DT_NOINPUT: the run holds neither; DT_FORMAT, DT_IO. Local. */

@@ -1,7 +1,7 @@
 /* observer.h - what looks at a run while it trains, and is no part of it: the table that extras add
- * to. An observer has a state in each run for training (dt_run.observed) and one in dt_train. Both
- * are NULL until a hook that takes the state's address makes one; the other hooks are called only
- * where there is a state. Any hook may be NULL. */
+ * to. An observer has a state in each run for training (dt_run.observed) and one in dt_train. Hooks
+ * with `void **state` make the state, which is NULL before; hooks with `void *state` are called
+ * only once it is made. Any hook may be NULL. */
 #ifndef DT_RUN_OBSERVER_H
 #define DT_RUN_OBSERVER_H
 #include "options/options.h"
@@ -19,7 +19,7 @@ typedef struct dt_run_observer {
     const char *options; /* that it carries out, a space before each */
 
     /* ---- Of a run ---- */
-    /* Of one rank's r->check_room, which hooks use while they run; once plans are made. Local. */
+    /* Bytes of r->check_room that a rank's hooks use as they run. After plans are made. Local. */
     size_t (*bytes)(const dt_run *r);
     /* Once memory is bound and the exchange open. Local, not agreed. */
     dt_status (*open)(void **state, dt_run *r);
@@ -36,19 +36,19 @@ typedef struct dt_run_observer {
     void (*updated)(void *state, int64_t step); /* its weights and packed copies are visible */
 
     /* ---- Of dt_train, Collective ---- */
-    /* Before its run is open, without r, and again when the first step is next; folder: the run's,
-     * on rank 0. Agreed. */
+    /* Called twice: before the run is open (r NULL), and just before the first step (not of
+     * --dry-run). folder: the run's, the second time, on rank 0; else NULL. Agreed. */
     dt_status (*set_up)(void **state, dt_comm *c, const dt_options *o, const dt_run *r,
                         const char *folder);
     /* Its run is open and is to train; not of --dry-run. Agreed. */
     dt_status (*ready)(void **state, const dt_run *r);
-    /* Before each step, and after the last one (over); `done` steps of this start are (same). */
+    /* Before each step, and after the last one (over). done: steps since this start (same). */
     dt_status (*between)(void *state, int64_t done, bool over);
     /* After an epoch's steps, which took `seconds` (same); this rank was in collectives for
      * `waited` of them. */
     dt_status (*epoch)(void *state, dt_comm *c, double waited, double seconds);
 
-    /* The run, or dt_train with that exit code, is over. Local. */
+    /* The run is over (code 0), or dt_train (code: its exit code). Local. */
     void (*close)(void *state, int code);
 } dt_run_observer;
 

@@ -1,5 +1,5 @@
-/* run.h - everything that one run holds: model, data and ranks together; private to
- * src/train. Training, evaluation and the benchmark are built on it. */
+/* run.h - everything that one run holds: model, data and ranks together; private to src/train and
+ * to extras. Training, evaluation and the benchmark are built on it. */
 #ifndef DT_RUN_H
 #define DT_RUN_H
 #include "observer.h"
@@ -23,7 +23,7 @@ typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm
 typedef struct dt_domain {
     dt_comm *comm; /* borrowed */
     dt_slab master, momentum, packed, gradients;
-    dt_slab average; /* of --ema; of DT_SLAB_HOME the running statistics' behind the weights' */
+    dt_slab average; /* --ema: averages of weights; DT_SLAB_HOME: then of running statistics */
     dt_exchange *exchange;
     dt_optim optim;
     dt_lockstep *lockstep; /* NULL: no shards share statistics */
@@ -32,7 +32,7 @@ enum { DT_DOMAINS = 2 };
 
 /* Training's plans, and a place for each shard of a wave: all of the rank's shards if they share
  * batch-norm statistics, else one. */
-enum { DT_MAX_PLANS = 4 }; /* largest and smallest shard, of full and last batches */
+enum { DT_MAX_PLANS = 4 }; /* 2 sizes (shards differ by one image) x 2 (full, last batch) */
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
     dt_plan *remote[DT_MAX_PLANS]; /* where layers are cut: of other ranks' shards; else NULL */
@@ -48,9 +48,9 @@ typedef struct dt_contexts {
     const dt_wave_moves *moves; /* of layers that are cut; borrowed */
 } dt_contexts;
 
-/* The ranks among which layers are cut. Rank r is number r % parts of group r / parts; the shards
- * of a group's ranks are computed by all of them where a layer is cut. Where nothing is cut, parts
- * is 1 and all else is zero. */
+/* The ranks among which layers are cut. Rank r is number r % parts of group r / parts. In a
+ * cut layer every rank of a group computes all shards of the group. Where nothing is cut, parts is
+ * 1 and all else is zero. */
 typedef struct dt_grid {
     int parts, part;   /* ranks of a group; this one's number */
     bool trial;        /* the group's other ranks are not there: dt_run_open_as */
@@ -87,7 +87,7 @@ struct dt_run {
     dt_node_mem *data_memory;
     dt_loader *loader;
 
-    int classes;       /* the network has no fewer */
+    int classes;       /* of a trial: the network has at least so many */
     int height, width; /* of the images that the model was trained on; 0: the source's own */
     dt_net *net;
     dt_model *model;
@@ -118,11 +118,12 @@ struct dt_run {
 /* Open data, build, compile, check memory, take it, and compare all ranks. On any error
  * (already agreed and printed) r is released. Collective. */
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
-/* The same for an *r in which a caller has set comm and, to test a
- * model, height and width of the images that it was trained on, and a source in place of --data's,
- * which is taken over whatever the outcome. Or, for a trial, whose steps are to be clocked in a
- * world of one as if it were the last of ranks that cut layers, grid.parts and classes: what others
- * would send does not come, so the numbers are not a run's. */
+/* The same for an *r that is zero, except its comm. To test a model, the caller may also have set
+ * height and width of the images that the model was trained on, and a source in place of --data's,
+ * which is taken over whatever the outcome.
+ * A trial only clocks steps; it sets grid.parts and classes. If it cuts layers, comm is a world of
+ * one and does the work of the last of `parts` ranks. Nothing comes from the others, so the numbers
+ * are not a run's. */
 dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
@@ -148,14 +149,14 @@ dt_snapshot dt_run_snapshot(const dt_run *r);
 void dt_run_bind(dt_run *r, const dt_weights *w);
 /* Pack the weights for the kernels, after they were written. Collective. */
 dt_status dt_run_pack(dt_run *r) DT_MUST_CHECK;
-/* Pack these weights for the kernels; the node's ranks share the work. The test's contexts read the
- * tested weights otherwise, training's the trained ones. Once all ranks are done with those before.
- * Collective. */
+/* Pack these weights for the kernels; the node's ranks share the work. Call it once no rank uses
+ * the old packed copies. What is not packed, contexts read where it was when they were opened: the
+ * test's in the tested weights, training's in the trained ones. Collective. */
 dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
 /* dt_newest_model by rank 0 for all: where a run still trains, ranks could find different ones.
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-/* Of the run's weights, and of all its state at that place. Agreed. Collective. */
+/* Hashes of the run's weights, and of all its state at that position. Agreed. Collective. */
 dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
@@ -170,14 +171,13 @@ static inline dt_exchange *dt_run_exchange(const dt_run *r)
 }
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_banner_print(FILE *f, const dt_run *r, const char *folder);
-/* How many ranks of one node give the bits of `ranks` sooner, if others do: ranks that take turns
- * on a core wait for one another, and more than some 8 threads share a shard unevenly
+/* A number of ranks on one node that would be faster with the same bits; else `ranks`. Ranks that
+ * take turns on a core wait for one another, and more than some 8 threads share a shard unevenly
  * (docs/lab/performance.md). Local. */
 int dt_banner_ranks(int cores, int ranks, int threads, int64_t shards);
 
-/* Seconds of this rank from dt_record_restart to the last dt_activity_phase. What the rank that
- * waited least has waited is exposed exchange; what this one waited beyond that, it waited for
- * others. Collective. */
+/* Seconds of this rank from dt_record_restart to the last dt_activity_phase. The shortest wait of
+ * any rank is exposed exchange; the rest of this rank's is waiting for others. Collective. */
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
 typedef struct dt_step_result {
@@ -224,7 +224,7 @@ void dt_lockstep_close(dt_lockstep *t);
 /* For dt_wave; NULL for NULL. Local. */
 const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
 
-/* Another plan of these contexts, and the remote shards', in the mode. Local. */
+/* Add a plan for shards of `images` images, and one for remote shards if layers are cut. Local. */
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode) DT_MUST_CHECK;
 /* Bytes of r->arena that the waves take, and of r->scratch, once plans are made. Local. */
 size_t dt_contexts_bytes(const dt_run *r, const dt_contexts *c);
@@ -243,7 +243,8 @@ dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
 
 /* ---- Layers that are cut over ranks: what extra/split adds ---- */
 
-/* All but the first two for runs that cut layers. NULL: this build does not. */
+/* `choose` and `load` find out which layers are cut; the others are called only if some are.
+ * NULL: this build cannot cut layers. */
 extern const struct dt_run_split {
     /* --strategy auto measures, decides, and sets strategy and tensor_parallel of r->o. r is open
      * as far as its network. Agreed. Collective. */
@@ -251,14 +252,14 @@ extern const struct dt_run_split {
     dt_status (*load)(dt_options *o, char line[DT_OPTION_CHARS]); /* dt_strategy_load */
     /* Who cuts with whom, from the options. Agreed. Collective. */
     dt_status (*open)(dt_run *r);
-    void (*stop)(dt_run *r);  /* until here moves may read weights. Collective */
+    void (*stop)(dt_run *r);  /* after it no move reads weights. Collective */
     void (*close)(dt_run *r); /* Collective */
     /* The moves of all contexts, weights and state, once memory is bound. Agreed. Collective. */
     dt_status (*bind)(dt_run *r);
     /* Each shard's moments of cut batch norms to the rank whose shard it is. Collective. */
     dt_status (*moments)(dt_run *r);
-    /* Begin to send the cut weights' copies by input, after weights were written: it goes on
-     * during the next forward. Until turned has packed it, they must not change. Collective. */
+    /* Begin to send the cut weights' copies by input, after weights were written. This goes on in
+     * the next forward. Until `turned` has packed the copies, no weight may change. Collective. */
     dt_status (*turn)(dt_run *r);
     dt_status (*turned)(dt_run *r);
     /* On rank 0: the whole state (dt_run_snapshot) from all pieces. Collective. */

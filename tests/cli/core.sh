@@ -23,4 +23,5 @@ done
 must test "$refusals" -gt 10
 images "$tmp/images"
 refuses 66 "this build has no part for images" -- --data "$tmp/images" --out "$tmp/run-images"
+refuses 78 "this build is the core" -- --data synthetic --engine openblas --precision fp32 --out "$tmp/run-engine"
 finish

@@ -25,12 +25,12 @@ declare -A extra=(
     [bench]="costs watch"
     [view]="convert watch"
 )
-# Of src, for extras: what a run, a plan, a source and a checkpoint hold, what a file of tensors is, how an
-# image is resized, events of YAML, and how kernels and loops are cut.
-shared=" train/run.h train/observer.h format/tensors.h model/plan.h data/source.h data/augment.h options/events.h "
-shared+="model/kernels/tiles/tiles.h model/loops.h store/checkpoint_internal.h "
-# Of src/dist, for extras that send messages or sum by themselves.
-declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h ")
+# Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
+shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
+# Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints.
+declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h "
+    [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
+    [images]=" data/source.h data/augment.h " [tools]=" store/checkpoint_internal.h ")
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}
