@@ -3,7 +3,7 @@
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 prints 1 "Usage: dtrain" --help
-prints 1 "dtrain 0." --version
+prints 1 "dtrain 1." --version
 prints 1 "(git $(sed -nE 's/.*DTRAIN_COMMIT "(.*)"/\1/p' "$DTRAIN_BUILD_DIR/generated/commit.h"))" version
 prints 1 "Open MPI" version
 prints 1 "epochs: 10" --print-config
