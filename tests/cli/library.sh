@@ -66,7 +66,7 @@ mkdir project
 cat >project/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C)
-find_package(dtrain-dist 0 REQUIRED)
+find_package(dtrain-dist 1 REQUIRED)
 add_executable(user $examples/tf_adapter.c)
 target_link_libraries(user PRIVATE dtrain::dist)
 END
