@@ -1,6 +1,6 @@
 /* split.h - layers that several ranks compute together (tensor parallel), and which layers these
  * are to be; the public header of extra/split. The model has its part in dt_plan_split, the run in
- * dt_run_split. All is Local, but what says Collective. */
+ * dt_run_split. All is Local unless marked Collective. */
 #ifndef DT_SPLIT_H
 #define DT_SPLIT_H
 #include "model/plan.h"

@@ -1,4 +1,5 @@
-/* comm.h - what a communicator holds, and how MPI is called; private to what calls it. */
+/* comm.h - what a communicator holds, and how MPI is called; private to src/dist and to
+ * the extras that call it (tests/lint/layers.sh). */
 #ifndef DT_COMM_H
 #define DT_COMM_H
 #include "dist.h"
