@@ -206,8 +206,8 @@ static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
-    char *scratch = k->kept[SCRATCH], *wide = scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
-    char *out = results_of(k, piece, s);
+    char *scratch = k->kept[SCRATCH], *out = results_of(k, piece, s);
+    void *wide = scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
     dt_operand *operand = k->kept[OPERAND];
 
     for (size_t at = 0; at < s.count; at += block) {
@@ -218,15 +218,15 @@ static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
             const size_t each = operand_bytes(k, h);
             const bool own = h->rank == k->comm->rank;
             operand[i].at = own ? (const char *)h->at + (s.first + at) * each : came + at * each;
-            operand[i].leaf = h->leaves == 1 ? n->leaf : DT_LEAF_PLAIN;
+            operand[i].form = h->leaves == 1 ? n->form : NULL;
             came += own ? 0 : s.count * each;
         }
-        void *result = n->round ? wide : out + at * n->bytes;
+        void *result = n->form ? wide : out + at * n->bytes;
         dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, scratch, 1);
         if (k->o.divide > 0)
             n->divide(result, count, k->o.divide);
-        if (n->round)
-            n->round(out + at * n->bytes, wide, count);
+        if (n->form)
+            n->form->pack(out + at * n->bytes, wide, count);
     }
 }
 
@@ -282,10 +282,10 @@ void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *le
                        const void *right, bool leaves, size_t count)
 {
     _Alignas(64) char scratch[2 * DT_FOLD_BYTES];
-    const dt_leaf leaf = leaves ? number->leaf : DT_LEAF_PLAIN;
+    const dt_form *form = leaves ? number->form : NULL;
     dt_fold_part part[2];
     const dt_fold fold = dt_fold_cascade(part, 2);
 
-    dt_fold_run(&fold, &number->wide[op], (dt_operand[]){{left, leaf}, {right, leaf}}, &to, count,
+    dt_fold_run(&fold, &number->wide[op], (dt_operand[]){{left, form}, {right, form}}, &to, count,
                 scratch, 1);
 }

@@ -16,12 +16,12 @@ enum { DT_OP_SUM, DT_OP_PROD, DT_OP_MIN, DT_OP_MAX, DT_OPS };
 typedef struct dt_number {
     const char *name;
     size_t bytes;
-    dt_leaf leaf;              /* how a number is read where it lies */
+    /* By which numbers are made, to nearest, ties to even, and are read where they lie. NULL: it is
+     * the type that operations compute in. */
+    const dt_form *form;
     dt_fold_type wide[DT_OPS]; /* operations, on the type that they compute in */
     /* x[i] /= by, on that type; NULL: it has no mean */
     void (*divide)(void *x, size_t count, double by);
-    /* To nearest, ties to even; NULL: it is the type that operations compute in. */
-    void (*round)(void *to, const void *x, size_t count);
 } dt_number;
 enum { DTD_TYPES = DTD_F64 + 1 };
 extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */

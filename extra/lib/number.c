@@ -1,6 +1,8 @@
 /* number.c - what can be done with numbers of each type: one row each, made of the type's name. */
 #include "lib.h"
 
+#include "compress/compress.h"
+
 /* ---- Operations -------------------------------------------------------------------- */
 
 /* Neither traps nor depends on the order of its operands, but for which NaN it is. */
@@ -52,34 +54,43 @@ static uint32_t f16_bits(float f)
     return sign | (x >= 0x477ff000u ? most : number);
 }
 
-static void round_f16(void *to, const void *from, size_t count)
+static void pack_f16(void *to, const float *x, size_t count)
 {
     dt_f16 *y = to;
-    const float *x = from;
 
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
         y[i] = (dt_f16)f16_bits(x[i]);
 }
 
+static void read_f16(float *to, const void *from, size_t count)
+{
+    const dt_f16 *x = from;
+
+#pragma omp simd
+    for (size_t i = 0; i < count; i++)
+        to[i] = dt_f16_to_f32(x[i]);
+}
+
+static const dt_form form_f16 = {16, pack_f16, read_f16};
+
 /* ---- The rows ---------------------------------------------------------------------- */
 
-#define ROW(kind, name, type, reads, wide_type, wide, divides, rounds)                             \
+#define ROW(kind, name, type, form, wide_type, wide, divides)                                      \
     [kind] = {name,                                                                                \
               sizeof(type),                                                                        \
-              reads,                                                                               \
+              form,                                                                                \
               {{sizeof(wide_type), wide##_sum},                                                    \
                {sizeof(wide_type), wide##_prod},                                                   \
                {sizeof(wide_type), wide##_min},                                                    \
                {sizeof(wide_type), wide##_max}},                                                   \
-              divides,                                                                             \
-              rounds}
+              divides}
 const dt_number dt_numbers[DTD_TYPES] = {
-    ROW(DTD_I8, "int8", int8_t, DT_LEAF_PLAIN, int8_t, int8, NULL, NULL),
-    ROW(DTD_I32, "int32", int32_t, DT_LEAF_PLAIN, int32_t, int32, NULL, NULL),
-    ROW(DTD_I64, "int64", int64_t, DT_LEAF_PLAIN, int64_t, int64, NULL, NULL),
-    ROW(DTD_F16, "fp16", dt_f16, DT_LEAF_F16, float, fp32, fp32_divide, round_f16),
-    ROW(DTD_BF16, "bf16", dt_bf16, DT_LEAF_HALF, float, fp32, fp32_divide, dt_halves_of_f32),
-    ROW(DTD_F32, "fp32", float, DT_LEAF_PLAIN, float, fp32, fp32_divide, NULL),
-    ROW(DTD_F64, "fp64", double, DT_LEAF_PLAIN, double, fp64, fp64_divide, NULL),
+    ROW(DTD_I8, "int8", int8_t, NULL, int8_t, int8, NULL),
+    ROW(DTD_I32, "int32", int32_t, NULL, int32_t, int32, NULL),
+    ROW(DTD_I64, "int64", int64_t, NULL, int64_t, int64, NULL),
+    ROW(DTD_F16, "fp16", dt_f16, &form_f16, float, fp32, fp32_divide),
+    ROW(DTD_BF16, "bf16", dt_bf16, &dt_form_half, float, fp32, fp32_divide),
+    ROW(DTD_F32, "fp32", float, NULL, float, fp32, fp32_divide),
+    ROW(DTD_F64, "fp64", double, NULL, double, fp64, fp64_divide),
 };

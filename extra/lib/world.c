@@ -1,6 +1,7 @@
 /* world.c - all ranks: how the library begins and ends, and groups of them. */
 #include "lib.h"
 
+#include "compress/compress.h"
 #include "dist/comm.h"
 #include "watch/watch.h"
 
@@ -133,6 +134,7 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
     const state mpi = mpi_now();
     dt_comm *c = NULL;
 
+    dt_extra_compress();
     dtd_call_begin(DTD_IN_init);
     if (all)
         return dt_fail(DT_USAGE, "dtd_init was called already");

@@ -155,7 +155,8 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */
 
-/* The exchanges, each in a file exchange_<name>.c; `auto` takes the first that does not decline.
+/* The exchanges, each in a file exchange_<name>.c, all but two in extra/exchanges; `auto` takes the
+ * first that does not decline.
  *   shared     exact, on one node: every rank reduces, updates and publishes its slice of one
  *              copy of the weights, in memory that the node's ranks share
  *   tree       exact: messages between nodes; inside a node like `shared` if memory can be shared
@@ -164,7 +165,7 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
  * Inexact sums are equal on all ranks, but have other bits for another number of ranks. */
 #define DT_EXCHANGE_LIST(X) X(shared) X(tree) X(gather) X(p2p) X(allreduce) X(buckets)
 
-/* Compression of a leaf before it is summed:
+/* Compression of a leaf before it is summed, by extra/compress:
  *   bf16   it is rounded to bf16
  *   2bit   it becomes -threshold, 0 or +threshold; what is left is added to the shard's next leaf.
  *          Whole numbers of thresholds are summed, so every exchange is exact. NaN and infinity
@@ -199,7 +200,7 @@ typedef struct dt_exchange_needs {
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;
 /* Choose an exchange: *needs = what it needs. Whatever the outcome, *x is to be closed.
- * DT_CONFIG: unknown name; DT_UNSUPPORTED: the named exchange declines;
+ * DT_CONFIG: unknown name; DT_UNSUPPORTED: the named exchange declines, or this build has none;
  * both alike on all ranks. DT_NOMEM. Local. */
 dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts *opts,
                              dt_exchange_needs *needs) DT_MUST_CHECK;

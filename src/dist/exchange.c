@@ -35,7 +35,7 @@ static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first
 {
     for (int i = 0; i < f->operands; i++)
         x->operand[i] = (dt_operand){dt_exchange_slot(x, first + i) + span.first,
-                                     first + i >= leaf ? x->compress->leaf : DT_LEAF_PLAIN};
+                                     first + i >= leaf ? x->compress->leaf : NULL};
     for (int root = 0; root < f->roots; root++)
         x->result[root] = dt_exchange_slot(x, first + root) + span.first;
     dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch, x->threads);
@@ -48,9 +48,9 @@ static void quantise_leaves(dt_exchange *x, dt_span span)
     float *residual = x->residual + (size_t)(x->next - shards - x->first) * x->floats;
 
     for (int i = 0; i < shards; i++)
-        dt_quantise_f32(dt_exchange_slot(x, slot + i) + span.first,
-                        residual + (size_t)i * x->floats + span.first, x->threshold, span.count,
-                        x->threads);
+        x->compress->quantise(dt_exchange_slot(x, slot + i) + span.first,
+                              residual + (size_t)i * x->floats + span.first, x->threshold,
+                              span.count, x->threads);
 }
 
 static void fold_leaves(dt_exchange *x, dt_span span)
@@ -66,7 +66,7 @@ static void fold_leaves(dt_exchange *x, dt_span span)
         quantise_leaves(x, span);
     if (x->lockstep)
         fold_slots(x, span, &x->leaves, 0, 0);
-    else if (x->merges > 0 || x->compress->leaf != DT_LEAF_PLAIN)
+    else if (x->merges > 0 || x->compress->leaf)
         fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
 }
 
@@ -222,10 +222,10 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
         x->writing = true;
         x->folded = 0;
     }
-    for (size_t i = 0; x->compress->whole && i < x->spans; i++)
+    for (size_t i = 0; x->compress->quantise && i < x->spans; i++)
         for (size_t at = x->owned[i].first; at < x->owned[i].first + x->owned[i].count; at++)
             x->sum[at] *= x->threshold;
-    dt_record(DT_LANE_WAIT, DT_IN_gradients, dt_leaf_bytes(x->compress->one, x->floats), began);
+    dt_record(DT_LANE_WAIT, DT_IN_gradients, dt_form_bytes(x->compress->one, x->floats), began);
     *sum = x->sum;
     *owned = x->owned;
     *spans = x->spans;
@@ -268,12 +268,11 @@ void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received)
 }
 
 dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
-                              dt_leaf form, int other, int tag, MPI_Request *r)
+                              const dt_form *form, int other, int tag, MPI_Request *r)
 {
-    const bool plain = form == DT_LEAF_PLAIN;
-    const size_t bytes = dt_leaf_bytes(form, count);
+    const size_t bytes = dt_form_bytes(form, count);
 
-    DT_TRY(dt_comm_message(x->mpi, sends, data, plain ? count : bytes, plain ? MPI_FLOAT : MPI_BYTE,
+    DT_TRY(dt_comm_message(x->mpi, sends, data, form ? bytes : count, form ? MPI_BYTE : MPI_FLOAT,
                            other, tag, r));
     if (count > 0)
         dt_exchange_count(x, bytes, sends, !sends);

@@ -6,19 +6,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static const dt_exchange_row *const exchange_table[] = {
-#define X(name) &dt_exchange_row_##name,
-    DT_EXCHANGE_LIST(X)
-#undef X
-};
-enum { EXCHANGE_ROWS = DT_COUNT_OF(exchange_table) };
-
-/* The forms of DT_COMPRESS_LIST's words, in its order. */
-static const dt_compress exchange_compress[] = {
-    {"none", DT_LEAF_PLAIN, DT_LEAF_PLAIN, DT_LEAF_PLAIN, false},
-    {"bf16", DT_LEAF_ROUNDED, DT_LEAF_HALF, DT_LEAF_PLAIN, false},
-    {"2bit", DT_LEAF_PLAIN, DT_LEAF_TERNARY, DT_LEAF_BYTE, true},
-};
+const dt_exchange_row *dt_exchange_rows[DT_EXCHANGES + 1] = {&dt_exchange_row_shared,
+                                                             &dt_exchange_row_tree};
+const dt_compress *dt_compress_rows;
 
 /* ---- Choosing a row -------------------------------------------------------------- */
 
@@ -41,12 +31,14 @@ static bool exchange_row_declines(const dt_exchange *x, const dt_exchange_row *r
 /* From (same) arguments alone, so all ranks choose alike. */
 static dt_status exchange_choose(dt_exchange *x, const char *name)
 {
-    for (int i = 0; i < EXCHANGE_ROWS && !x->row; i++) {
-        const dt_exchange_row *row = exchange_table[i];
-        if (strcmp(name, row->name) == 0 ||
-            (strcmp(name, "auto") == 0 && !exchange_row_declines(x, row)))
-            x->row = row;
-    }
+    const bool any = strcmp(name, "auto") == 0;
+
+    for (size_t i = 0; dt_exchange_rows[i] && !x->row; i++)
+        if (any ? !exchange_row_declines(x, dt_exchange_rows[i])
+                : strcmp(name, dt_exchange_rows[i]->name) == 0)
+            x->row = dt_exchange_rows[i];
+    if (!x->row && dt_words_have(DT_EXCHANGE_LIST(DT_WORD), name))
+        return dt_fail(DT_UNSUPPORTED, "exchange %s: this build is the core (DTRAIN_EXTRAS)", name);
     if (!x->row)
         return dt_fail(DT_CONFIG,
                        "--exchange %s is not for training; use one of: "
@@ -60,14 +52,18 @@ static dt_status exchange_choose(dt_exchange *x, const char *name)
     return DT_OK;
 }
 
-static const dt_compress *compress_of(const dt_exchange_opts *o)
+static dt_status exchange_compress(dt_exchange *x, const char *word)
 {
-    size_t i = 0;
+    static const dt_compress none = {.name = "none"};
 
-    while (o->compress && i + 1 < DT_COUNT_OF(exchange_compress) &&
-           strcmp(o->compress, exchange_compress[i].name) != 0)
-        i++;
-    return &exchange_compress[i];
+    x->compress = &none;
+    if (!word || strcmp(word, none.name) == 0)
+        return DT_OK;
+    for (x->compress = dt_compress_rows; x->compress && x->compress->name; x->compress++)
+        if (strcmp(word, x->compress->name) == 0)
+            return DT_OK;
+    return dt_fail(DT_UNSUPPORTED, "--grad-compress %s: this build is the core (DTRAIN_EXTRAS)",
+                   word);
 }
 
 /* The tree over `count` groups of `step` ranks each, from rank `first` on. */
@@ -104,7 +100,7 @@ static int exchange_slabs_of(const dt_exchange *x, int r, bool residuals)
     if (first == end) /* a place for the sum */
         return 1;
     return (x->lockstep ? end - first : dt_counter_slots(first, end)) +
-           (residuals && x->compress->whole ? end - first : 0);
+           (residuals && x->compress->quantise ? end - first : 0);
 }
 
 /* Floats of one rank's slots, residuals and extra memory. */
@@ -140,7 +136,7 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
         memory += exchange_region(x, x->team_first + i);
     }
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
-    x->residual = x->compress->whole ? dt_exchange_slot(x, x->slots) : NULL;
+    x->residual = x->compress->quantise ? dt_exchange_slot(x, x->slots) : NULL;
     x->extra = dt_exchange_slot(x, exchange_slabs_of(x, x->comm->rank, true));
     if (x->row->beside && x->comm->world > 1) {
         x->sum = x->extra;
@@ -208,7 +204,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->lockstep = o->lockstep;
     x->apart = o->apart;
     x->writing = x->first == x->end; /* nothing is to come */
-    x->compress = compress_of(o);
+    DT_TRY(exchange_compress(x, o->compress));
     x->threshold = (float)o->threshold;
     x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slabs_of(x, rank, false);
@@ -291,5 +287,5 @@ const char *dt_exchange_name(const dt_exchange *x)
 
 bool dt_exchange_exact(const dt_exchange *x)
 {
-    return x->row->exact || x->compress->whole;
+    return x->row->exact || x->compress->quantise;
 }

@@ -1,9 +1,10 @@
-/* exchange_row.h - how to add an exchange; private to src/dist.
+/* exchange_row.h - how to add an exchange; private to src/dist and extra/exchanges.
  *
- * Write one file exchange_<name>.c that defines dt_exchange_row_<name>, and add one row to
- * DT_EXCHANGE_LIST (dist.h). exchange.c folds the rank's own shards, bucket by bucket: when it
- * calls `start`, the rank's partial sums of the bucket are complete, and the row only combines
- * those of different ranks. No row is called in a world of one. */
+ * Write one file exchange_<name>.c that defines dt_exchange_row_<name>, and add its name to
+ * DT_EXCHANGE_LIST (dist.h), and the row to those in extra/exchanges/extra.c. exchange.c folds the
+ * rank's own shards, bucket by bucket: when it calls `start`, the rank's partial sums of the bucket
+ * are complete, and the row only combines those of different ranks. No row is called in a world of
+ * one. */
 #ifndef DT_EXCHANGE_ROW_H
 #define DT_EXCHANGE_ROW_H
 #include "comm.h"
@@ -33,18 +34,10 @@ typedef struct dt_exchange_row {
     void (*close)(dt_exchange *x);
 } dt_exchange_row;
 
-/* A word of DT_COMPRESS_LIST. */
-typedef struct dt_compress {
-    const char *name;
-    dt_leaf leaf; /* how a leaf that lies in a slot is read */
-    dt_leaf one;  /* how it travels, */
-    dt_leaf some; /* and the sum of up to 127 */
-    bool whole;   /* leaves are whole numbers, and leave residuals */
-} dt_compress;
-
-#define X(name) extern const dt_exchange_row dt_exchange_row_##name;
-DT_EXCHANGE_LIST(X)
-#undef X
+extern const dt_exchange_row dt_exchange_row_shared, dt_exchange_row_tree;
+/* Up to NULL: these, which are the core's, and then what extra/exchanges sets. */
+enum { DT_EXCHANGES_CORE = 2, DT_EXCHANGES = 6 };
+extern const dt_exchange_row *dt_exchange_rows[DT_EXCHANGES + 1];
 
 /* A rank's progress since open, which the ranks of its team read: in shared memory, a cache line
  * each. */
@@ -139,12 +132,6 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
  * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
 
-/* The `extra` of rows in which rank 0 gathers a tensor's partial sums there, in the order of the
- * operands of x->fold. */
-size_t dt_exchange_star_extra(const dt_exchange *x, int rank);
-/* On rank 0: x->sum = the sum of these and this rank's partial sums. */
-void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
-
 /* Publish this rank's progress. */
 void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
 /* Whether all ranks of the team are as far; what they wrote before is then visible. */
@@ -153,12 +140,8 @@ bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t coun
 /* dt_comm_message on x->mpi, with statistics.
  *   form  of the numbers in data */
 dt_status dt_exchange_message(dt_exchange *x, bool sends, const void *data, size_t count,
-                              dt_leaf form, int other, int tag, MPI_Request *r) DT_MUST_CHECK;
+                              const dt_form *form, int other, int tag,
+                              MPI_Request *r) DT_MUST_CHECK;
 /* Add messages of `bytes` bytes each to the statistics. */
 void dt_exchange_count(dt_exchange *x, size_t bytes, int sent, int received);
-/* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is beside them:
- * in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
- * as much. MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span
- * each way. */
-dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r) DT_MUST_CHECK;
 #endif

@@ -66,40 +66,40 @@ static int tree_held(const tree_pass *k, int member)
 }
 
 /* How the sum of so many leaves travels. */
-static dt_leaf tree_form(const dt_exchange *x, unsigned leaves)
+static const dt_form *tree_form(const dt_exchange *x, unsigned leaves)
 {
     if (leaves == 1)
         return x->compress->one;
-    return leaves <= 127 ? x->compress->some : DT_LEAF_PLAIN;
+    return leaves <= 127 ? x->compress->some : NULL;
 }
 
-static dt_leaf tree_form_of(const dt_exchange *x, const tree_pass *k, int member, int i)
+static const dt_form *tree_form_of(const dt_exchange *x, const tree_pass *k, int member, int i)
 {
     return tree_form(x, k->held->part[k->held->start[k->base + member] + i].tree.leaves);
 }
 
-static dt_leaf tree_form_sum(const dt_exchange *x)
+static const dt_form *tree_form_sum(const dt_exchange *x)
 {
     return tree_form(x, (unsigned)x->shards);
 }
 
 /* Floats that a piece takes as a message; they are multiples of 16. */
-static size_t tree_room(dt_leaf form, dt_span piece)
+static size_t tree_room(const dt_form *form, dt_span piece)
 {
-    return dt_align(dt_leaf_bytes(form, piece.count), 64) / sizeof(float);
+    return dt_align(dt_form_bytes(form, piece.count), 64) / sizeof(float);
 }
 
 static void tree_count_rooms(const dt_exchange *x, tree_pass *k)
 {
-    const dt_leaf form = tree_form_sum(x);
+    const dt_form *form = tree_form_sum(x);
 
     for (int i = 0; i < k->members; i++) {
         for (int j = 0; j < tree_held(k, i) && i != k->me; j++, k->ins++)
             k->room[0] += tree_room(tree_form_of(x, k, i, j), k->mine);
         for (int j = 0; j < tree_held(k, k->me) && i != k->me; j++, k->outs++)
-            if (tree_form_of(x, k, k->me, j) != DT_LEAF_PLAIN)
+            if (tree_form_of(x, k, k->me, j))
                 k->room[1] += tree_room(tree_form_of(x, k, k->me, j), tree_piece(k, i));
-        if (form != DT_LEAF_PLAIN)
+        if (form)
             k->room[2] += tree_room(form, tree_piece(k, i));
     }
 }
@@ -133,8 +133,8 @@ static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int leve
     k.mine = tree_piece(&k, k.me);
     tree_count_rooms(x, &k);
     if (!k.last)
-        k.room[3] = (size_t)(x->across.start[group + 1] - x->across.start[group]) *
-                    tree_room(DT_LEAF_PLAIN, k.mine);
+        k.room[3] =
+            (size_t)(x->across.start[group + 1] - x->across.start[group]) * tree_room(NULL, k.mine);
     return k;
 }
 
@@ -232,7 +232,7 @@ static float *tree_part(const dt_exchange *x, const tree_pass *k, int j)
 {
     if (k->held == &x->outer)
         return ((tree_state *)x->state)->part[j] + k->span.first;
-    return k[-1].made + (size_t)j * tree_room(DT_LEAF_PLAIN, k->span);
+    return k[-1].made + (size_t)j * tree_room(NULL, k->span);
 }
 
 static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
@@ -242,7 +242,7 @@ static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
 
     for (int from = 0; from < k->members; from++)
         for (int j = 0; j < tree_held(k, from) && from != k->me; j++) {
-            const dt_leaf form = tree_form_of(x, k, from, j);
+            const dt_form *form = tree_form_of(x, k, from, j);
             DT_TRY(dt_exchange_message(x, false, received, k->mine.count, form, tree_peer(k, from),
                                        k->tag, r++));
             received += tree_room(form, k->mine);
@@ -259,10 +259,10 @@ static dt_status tree_send_parts(dt_exchange *x, tree_pass *k)
         const int to = tree_after(k, step);
         const dt_span piece = tree_piece(k, to);
         for (int j = 0; j < tree_held(k, k->me); j++) {
-            const dt_leaf form = tree_form_of(x, k, k->me, j);
+            const dt_form *form = tree_form_of(x, k, k->me, j);
             float *part = tree_part(x, k, j) + (piece.first - k->span.first);
-            if (form != DT_LEAF_PLAIN) {
-                dt_leaf_pack(form, packed, part, piece.count);
+            if (form) {
+                form->pack(packed, part, piece.count);
                 part = packed;
                 packed += tree_room(form, piece);
             }
@@ -282,7 +282,7 @@ static void tree_fold_parts(dt_exchange *x, tree_pass *k)
 
     for (int from = 0; from < k->members; from++)
         for (int j = 0; j < tree_held(k, from); j++, i++) {
-            const dt_leaf form = tree_form_of(x, k, from, j);
+            const dt_form *form = tree_form_of(x, k, from, j);
             if (from == k->me) {
                 x->operand[i] =
                     (dt_operand){.at = tree_part(x, k, j) + (k->mine.first - k->span.first)};
@@ -292,18 +292,18 @@ static void tree_fold_parts(dt_exchange *x, tree_pass *k)
             received += tree_room(form, k->mine);
         }
     for (int j = 0; j < k->fold->roots; j++)
-        x->result[j] = k->last ? x->sum + k->mine.first
-                               : k->made + (size_t)j * tree_room(DT_LEAF_PLAIN, k->mine);
+        x->result[j] =
+            k->last ? x->sum + k->mine.first : k->made + (size_t)j * tree_room(NULL, k->mine);
     dt_fold_run(k->fold, &dt_fold_f32, x->operand, x->result, k->mine.count, x->scratch, 1);
 }
 
 /* Where the sum of the piece of the member `step` after mine is, as it travels. */
 static float *tree_sums(const dt_exchange *x, const tree_pass *k, int step)
 {
-    const dt_leaf form = tree_form_sum(x);
+    const dt_form *form = tree_form_sum(x);
     float *at = k->sums;
 
-    if (form == DT_LEAF_PLAIN)
+    if (!form)
         return x->sum + tree_piece(k, tree_after(k, step)).first;
     for (int i = 0; i < step; i++)
         at += tree_room(form, tree_piece(k, tree_after(k, i)));
@@ -312,11 +312,11 @@ static float *tree_sums(const dt_exchange *x, const tree_pass *k, int step)
 
 static dt_status tree_return_sums(dt_exchange *x, tree_pass *k)
 {
-    const dt_leaf form = tree_form_sum(x);
+    const dt_form *form = tree_form_sum(x);
     MPI_Request *r = k->back;
 
-    if (form != DT_LEAF_PLAIN)
-        dt_leaf_pack(form, k->sums, x->sum + k->mine.first, k->mine.count);
+    if (form)
+        form->pack(k->sums, x->sum + k->mine.first, k->mine.count);
     for (int step = 1; step < k->members; step++)
         DT_TRY(dt_exchange_message(x, true, tree_sums(x, k, 0), k->mine.count, form,
                                    tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
@@ -338,11 +338,11 @@ static dt_status tree_receive_sums(dt_exchange *x, tree_pass *k)
 
 static void tree_unpack_sums(dt_exchange *x, tree_pass *k)
 {
-    const dt_leaf form = tree_form_sum(x);
+    const dt_form *form = tree_form_sum(x);
 
-    for (int step = 1; step < k->members && form != DT_LEAF_PLAIN; step++) {
+    for (int step = 1; step < k->members && form; step++) {
         const dt_span piece = tree_piece(k, tree_after(k, step));
-        dt_leaf_read(form, x->sum + piece.first, tree_sums(x, k, step), piece.count);
+        form->read(x->sum + piece.first, tree_sums(x, k, step), piece.count);
     }
 }
 

@@ -165,13 +165,18 @@ const dt_fold_type dt_fold_f32 = {sizeof(float), add_f32}, dt_fold_f64 = {sizeof
 
 /* ---- The engine ------------------------------------------------------------------ */
 
+size_t dt_form_bytes(const dt_form *form, size_t count)
+{
+    return form ? (count * form->bits + 7) / 8 : count * sizeof(float);
+}
+
 /* The block of an operand at elements [at, at + count): where it lies, or read into `room`. */
 static const void *read_block(const dt_operand *o, size_t bytes, size_t at, size_t count,
                               void *room)
 {
-    if (o->leaf == DT_LEAF_PLAIN)
+    if (!o->form)
         return (const char *)o->at + at * bytes;
-    dt_leaf_read(o->leaf, room, (const char *)o->at + dt_leaf_bytes(o->leaf, at), count);
+    o->form->read(room, (const char *)o->at + dt_form_bytes(o->form, at), count);
     return room;
 }
 

@@ -60,26 +60,18 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
 
 /* ---- The engine ------------------------------------------------------------------ */
 
-/* How an operand lies in memory: as values of the fold's type, as bf16, as float32 that is rounded
- * to bf16 when it is read, as fp16; or as whole numbers: in 2 bits -1, 0 or 1, four in a byte, the
- * first one lowest; in 8 bits -127 to 127. The number left over in each stands for NaN. */
-typedef enum dt_leaf {
-    DT_LEAF_PLAIN,
-    DT_LEAF_HALF,
-    DT_LEAF_ROUNDED,
-    DT_LEAF_F16,
-    DT_LEAF_TERNARY,
-    DT_LEAF_BYTE,
-    DT_LEAVES
-} dt_leaf;
-/* Of so many float32 in that form. */
-size_t dt_leaf_bytes(dt_leaf form, size_t count);
-/* To HALF, TERNARY or BYTE, and back; they must not overlap. */
-void dt_leaf_pack(dt_leaf form, void *to, const float *x, size_t count);
-void dt_leaf_read(dt_leaf form, float *to, const void *from, size_t count);
+/* How float32 lie in memory or travel, if not as they are. What is packed or read must not overlap
+ * the result. */
+typedef struct dt_form {
+    unsigned bits;                                        /* of a number */
+    void (*pack)(void *to, const float *x, size_t count); /* NULL: nothing has to be packed */
+    void (*read)(float *to, const void *from, size_t count);
+} dt_form;
+/* Of so many float32 in that form; NULL: as they are. */
+size_t dt_form_bytes(const dt_form *form, size_t count);
 typedef struct dt_operand {
     const void *at;
-    dt_leaf leaf;
+    const dt_form *form; /* NULL: values of the fold's type */
 } dt_operand;
 
 /* A function for dt_fold_type: to = result, which is made of a and b, elements of left and right.
@@ -105,9 +97,16 @@ enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 K
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch, int threads);
 
-/* x + residual becomes -1, 0 or 1 thresholds, in x as that number; residual = what is left. What is
- * no finite number becomes NaN. */
-void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads);
-/* Round float32 to bf16; they must not overlap. */
-void dt_halves_of_f32(void *to, const void *from, size_t count);
+/* A word of DT_COMPRESS_LIST. NULL among the forms: as float32. */
+typedef struct dt_compress {
+    const char *name;
+    const dt_form *leaf; /* how a leaf that lies in a slot is read */
+    const dt_form *one;  /* how it travels, */
+    const dt_form *some; /* and the sum of up to 127 */
+    /* Makes whole numbers of thresholds, which are summed, of x and of the residual that the
+     * shard's last leaf has left, and leaves the next one. NULL: there is none. */
+    void (*quantise)(float *x, float *residual, float threshold, size_t count, int threads);
+} dt_compress;
+/* Up to one without a name; extra/compress sets them. NULL: this build has none. */
+extern const dt_compress *dt_compress_rows;
 #endif

@@ -19,8 +19,8 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]=""
-    [lib]="watch"
+    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]="" [exchanges]="" [compress]=""
+    [lib]="compress watch"
     [tools]="costs split images"
     [bench]="costs watch"
     [view]="convert watch"
@@ -28,7 +28,7 @@ declare -A extra=(
 # Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
 # Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints.
-declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h "
+declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
     [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
     [images]=" data/source.h data/augment.h " [tools]=" store/checkpoint_internal.h ")
 for folder in "${!extra[@]}"; do
@@ -65,15 +65,16 @@ quarantine() { # regex, allowed path regex
 }
 quarantine 'mpi\.h' 'src/dist/[a-z_0-9]+\.(c|h):'
 quarantine 'dist/comm\.h' 'extra/(bench/messages|lib/(post|world)|split/moves)\.c:' # it includes mpi.h
+quarantine 'dist/exchange_row\.h' 'extra/exchanges/exchanges\.h:' # so does it
 quarantine 'stb_image' 'extra/images/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'
 quarantine 'openssl' '(extra/(launch/wire|watch/channel)\.c|src/data/source_cifar\.[ch]):'
-# dist is a library, and so are lib and moves.c: what a process does with signals, its environment,
+# dist is a library, and so are lib, exchanges and moves.c: what a process does with signals, its environment,
 # its output and its end is the program's. Their words go to the log of src/base.
 process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'
-for file in src/dist/*.[ch] extra/lib/*.[ch] extra/split/moves.c; do
+for file in src/dist/*.[ch] extra/lib/*.[ch] extra/exchanges/*.[ch] extra/split/moves.c; do
     if sed -E 's@/\*.*\*/@@; s@^ *(/\*|\*).*@@' "$file" | grep -nE "$process"; then
         echo "$file leaves that to the program"; bad=1
     fi

@@ -4,7 +4,6 @@
  * (namespaces.sh); with `abort ROW`, the last rank fails in mid-step (abort.sh). */
 #include "ranks.h"
 
-#include "dist/comm.h"
 #include "gradients.h"
 
 static bool is(const char *row, const char *name)

@@ -2,6 +2,8 @@
  * steps on them: what the tests of the exchanges include after ranks.h. */
 #ifndef DT_GRADIENTS_H
 #define DT_GRADIENTS_H
+#include "compress/compress.h"
+#include "exchanges/exchanges.h"
 #include <math.h>
 #include <unistd.h>
 
@@ -14,8 +16,11 @@ enum { TENSORS = sizeof sizes / sizeof *sizes };
 static dt_span tensor[TENSORS];
 static size_t floats, payload; /* with and without padding */
 
+/* And every exchange is there. */
 static void lay_out(void)
 {
+    dt_extra_exchanges();
+    dt_extra_compress();
     for (int i = 0; i < TENSORS; i++) {
         tensor[i] = (dt_span){floats, sizes[i]};
         floats = dt_align(floats + sizes[i], 16);

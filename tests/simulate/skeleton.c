@@ -3,7 +3,7 @@
  *   usage: skeleton EXCHANGE STEPS MOMENTS FORWARD_S FLOATS:SECONDS...
  * Each FLOATS:SECONDS is a bucket and how long backward takes until it is final; `dtrain bench
  * --predict N --json` has them. Rank 0 prints what a step takes, and how much is exposed of it. */
-#include "dist/dist.h"
+#include "exchanges/exchanges.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +102,7 @@ int main(int argc, char **argv)
     dt_comm *c = NULL;
     size_t floats = 0;
 
+    dt_extra_exchanges();
     if (argc < 6 || argc - 5 > MOST || dt_comm_open(&c, &argc, &argv) != DT_OK) {
         fprintf(stderr, "skeleton: %s\n", dt_fail_text());
         return 64;

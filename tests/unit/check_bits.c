@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "compress/compress.h"
 #include "flip_bit.h"
 #include "small_run.h"
 
@@ -253,6 +254,7 @@ int main(void)
     if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
         return 1;
     dt_extra_check();
+    dt_extra_compress();
     const int failed = tests_run(NULL, NULL);
     dt_comm_close(comm);
     return failed;

@@ -2,7 +2,7 @@
  * are played here, one after the other, and the bits compared with the recursive definition. */
 #include "test.h"
 
-#include "dist/fold.h"
+#include "compress/compress.h"
 #include "dist/spans.h"
 
 enum { MOST = 40, COUNT = 9 };
@@ -164,8 +164,7 @@ TEST(fold_of_many_floats)
     enum { N = 10007 };
     static float x[3][N], want[N], scratch[9 * DT_FOLD_BYTES / sizeof(float)];
     static dt_bf16 half[N];
-    const dt_operand operand[] = {
-        {x[0], DT_LEAF_PLAIN}, {half, DT_LEAF_HALF}, {x[2], DT_LEAF_PLAIN}};
+    const dt_operand operand[] = {{x[0], NULL}, {half, &dt_form_half}, {x[2], NULL}};
     void *result = x[0];
     dt_fold f;
 
@@ -183,10 +182,10 @@ TEST(fold_of_many_floats)
 }
 
 /* A leaf alone, read in one of two ways and written to where it lies. */
-static void read_leaf(float *x, const void *from, dt_leaf leaf, size_t count)
+static void read_leaf(float *x, const void *from, const dt_form *form, size_t count)
 {
     static char scratch[DT_FOLD_BYTES];
-    const dt_operand operand = {from, leaf};
+    const dt_operand operand = {from, form};
     dt_fold_part part;
     const dt_fold f = dt_fold_cascade(&part, 1);
     void *result = x;
@@ -206,9 +205,9 @@ TEST(rounding_to_bf16)
     for (uint32_t i = 0; i < N; i++)
         bits[i] = i / LOWS << 16 | low[i % LOWS];
     memcpy(rounded, bits, sizeof bits);
-    read_leaf((void *)rounded, rounded, DT_LEAF_ROUNDED, N);
-    dt_halves_of_f32(half, (void *)bits, N);
-    read_leaf(back, half, DT_LEAF_HALF, N);
+    read_leaf((void *)rounded, rounded, &dt_form_rounded, N);
+    dt_form_half.pack(half, (void *)bits, N);
+    read_leaf(back, half, &dt_form_half, N);
     for (uint32_t i = 0; i < N; i++) {
         float f;
         memcpy(&f, &bits[i], sizeof f);
@@ -226,12 +225,12 @@ TEST(whole_numbers_are_packed)
     static uint8_t packed[N];
 
     for (int k = 0; k < 2; k++) {
-        const dt_leaf form = k ? DT_LEAF_BYTE : DT_LEAF_TERNARY;
+        const dt_form *form = k ? &dt_form_byte : &dt_form_ternary;
         const int most = k ? 127 : 1;
         for (int i = 0; i < N; i++)
             x[i] = i % 1001 == 1000 ? NAN : (float)(i * 7 % (2 * most + 1) - most);
-        assert_int_equal(dt_leaf_bytes(form, N), k ? N : N / 4 + 1);
-        dt_leaf_pack(form, packed, x, N);
+        assert_int_equal(dt_form_bytes(form, N), k ? N : N / 4 + 1);
+        form->pack(packed, x, N);
         read_leaf(back, packed, form, N);
         for (int i = 0; i < N; i++)
             assert_true(back[i] == x[i] || (isnan(back[i]) && isnan(x[i])));

@@ -22,7 +22,7 @@ __attribute__((target("f16c"))) static bool f16_wrong(uint32_t from)
 
     for (uint32_t i = 0; i < BLOCK; i++)
         memcpy(&x[i], &(uint32_t){from + i}, sizeof *x);
-    dt_numbers[DTD_F16].round(got, x, BLOCK);
+    dt_numbers[DTD_F16].form->pack(got, x, BLOCK);
     for (size_t i = 0; i < BLOCK; i++) {
         const half want = (half)x[i];
         if (memcmp(&want, &got[i], sizeof want) != 0)

@@ -1,14 +1,13 @@
-/* leaf.c - how leaves and sums of whole numbers lie in memory and travel, and how a leaf becomes
+/* forms.c - how leaves and sums of whole numbers lie in memory and travel, and how a leaf becomes
  * whole numbers. */
-#include "fold.h"
+#include "compress.h"
 
 #include <math.h>
 
-/* ---- bf16 and fp16 -------------------------------------------------------------- */
+/* ---- bf16 ------------------------------------------------------------------------ */
 
-void dt_halves_of_f32(void *to, const void *from, size_t count)
+static void pack_half(void *to, const float *x, size_t count)
 {
-    const float *x = from;
     dt_bf16 *half = to;
 
 #pragma omp simd
@@ -33,15 +32,6 @@ static void read_rounded(float *to, const void *from, size_t count)
         to[i] = dt_bf16_to_f32(dt_f32_to_bf16(x[i]));
 }
 
-static void read_f16(float *to, const void *from, size_t count)
-{
-    const dt_f16 *x = from;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] = dt_f16_to_f32(x[i]);
-}
-
 /* ---- Whole numbers --------------------------------------------------------------- */
 
 /* -1: 3, NaN: 2; of the bits of a float that is nothing else. */
@@ -54,9 +44,8 @@ static unsigned ternary(float x)
     return nan << 1 | (bits >> 31 & one) << 1 | one;
 }
 
-static void pack_ternary(void *to, const void *from, size_t count)
+static void pack_ternary(void *to, const float *x, size_t count)
 {
-    const float *x = from;
     uint8_t *packed = to;
 
     for (size_t i = 0; i + 4 <= count; i += 4)
@@ -75,9 +64,8 @@ static void read_ternary(float *to, const void *from, size_t count)
         to[i] = value[packed[i / 4] >> i % 4 * 2 & 3];
 }
 
-static void pack_bytes(void *to, const void *from, size_t count)
+static void pack_bytes(void *to, const float *x, size_t count)
 {
-    const float *x = from;
     int8_t *packed = to;
 
     for (size_t i = 0; i < count; i++)
@@ -104,33 +92,20 @@ void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, i
     }
 }
 
-/* ---- All forms ------------------------------------------------------------------- */
+/* ---- The rows -------------------------------------------------------------------- */
 
-/* NULL: there is no such way. */
-static const struct {
-    unsigned bits;
-    void (*pack)(void *to, const void *x, size_t count); /* of float32 */
-    void (*read)(float *to, const void *from, size_t count);
-} leaf_table[DT_LEAVES] = {
-    [DT_LEAF_PLAIN] = {32, NULL, NULL},
-    [DT_LEAF_HALF] = {16, dt_halves_of_f32, read_half},
-    [DT_LEAF_ROUNDED] = {32, NULL, read_rounded},
-    [DT_LEAF_F16] = {16, NULL, read_f16},
-    [DT_LEAF_TERNARY] = {2, pack_ternary, read_ternary},
-    [DT_LEAF_BYTE] = {8, pack_bytes, read_bytes},
+const dt_form dt_form_half = {16, pack_half, read_half};
+const dt_form dt_form_rounded = {32, NULL, read_rounded};
+const dt_form dt_form_ternary = {2, pack_ternary, read_ternary};
+const dt_form dt_form_byte = {8, pack_bytes, read_bytes};
+
+static const dt_compress rows[] = {
+    {.name = "bf16", .leaf = &dt_form_rounded, .one = &dt_form_half},
+    {.name = "2bit", .one = &dt_form_ternary, .some = &dt_form_byte, .quantise = dt_quantise_f32},
+    {.name = NULL},
 };
 
-size_t dt_leaf_bytes(dt_leaf form, size_t count)
+void dt_extra_compress(void)
 {
-    return (count * leaf_table[form].bits + 7) / 8;
-}
-
-void dt_leaf_pack(dt_leaf form, void *to, const float *x, size_t count)
-{
-    leaf_table[form].pack(to, x, count);
-}
-
-void dt_leaf_read(dt_leaf form, float *to, const void *from, size_t count)
-{
-    leaf_table[form].read(to, from, count);
+    dt_compress_rows = rows;
 }

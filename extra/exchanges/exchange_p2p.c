@@ -1,7 +1,7 @@
 /* exchange_p2p.c - the course's second method: per tensor, a star of isend and irecv
  * around rank 0 with waits. After backward; exact, because rank 0 sums in the order of
  * the tree. */
-#include "exchange_row.h"
+#include "exchanges.h"
 
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank)
 {
@@ -37,15 +37,15 @@ static dt_status p2p_tensor(dt_exchange *x, dt_span tensor)
         for (int part = 0; part < dt_exchange_partials(x, of); part++, n++) {
             float *partial = hub ? x->extra + (size_t)n * tensor.count
                                  : dt_exchange_slot(x, part) + tensor.first;
-            DT_TRY(dt_exchange_message(x, !hub, partial, tensor.count, DT_LEAF_PLAIN, hub ? of : 0,
-                                       part, &r[n]));
+            DT_TRY(dt_exchange_message(x, !hub, partial, tensor.count, NULL, hub ? of : 0, part,
+                                       &r[n]));
         }
     DT_TRY(dt_comm_wait(x->comm, r, n));
     if (hub)
         dt_exchange_star_sum(x, tensor);
     for (int of = first; of < end; of++)
-        DT_TRY(dt_exchange_message(x, hub, sum, tensor.count, DT_LEAF_PLAIN, hub ? of : 0, 0,
-                                   &r[of - first]));
+        DT_TRY(
+            dt_exchange_message(x, hub, sum, tensor.count, NULL, hub ? of : 0, 0, &r[of - first]));
     return dt_comm_wait(x->comm, r, end - first);
 }
 

@@ -1,7 +1,7 @@
 /* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it:
  * a non-blocking allreduce per bucket, started as backward completes it, awaited after
  * the last. MPI chooses the order of addition, so the bits belong to np. */
-#include "exchange_row.h"
+#include "exchanges.h"
 
 static dt_status buckets_start(dt_exchange *x, size_t b)
 {

@@ -1,7 +1,7 @@
 /* exchange_gather.c - the course's first method: per tensor, gather to rank 0, sum,
  * scatter. Blocking, after backward; exact, because rank 0 sums in the order of the
  * tree. */
-#include "exchange_row.h"
+#include "exchanges.h"
 
 /* x->state: floats and displacements for MPI, [2][world] */
 static dt_status gather_open(dt_exchange *x)
