@@ -87,7 +87,7 @@ bool dt_child_ended(pid_t child, int *code)
 /* Ranks among the children of process `parent`, and theirs, where a process stands between: each
  * gets the signal (0: none). A child that has ended, but for its parent, has an empty environment.
  * Returns how many there are. */
-static int each_rank(pid_t parent, const dt_launcher *by, int number, bool between, bool *ended)
+static int each_rank(pid_t parent, const dt_mpirun *by, int number, bool between, bool *ended)
 {
     static char text[1 << 18];
     char path[64], sign[64];
@@ -112,7 +112,7 @@ static int each_rank(pid_t parent, const dt_launcher *by, int number, bool betwe
     return live;
 }
 
-bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began)
+bool dt_child_idle(pid_t child, const dt_mpirun *by, bool *began)
 {
     bool ended = *began;
     const bool live = each_rank(child, by, 0, true, &ended) > 0;
@@ -121,7 +121,7 @@ bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began)
     return ended && !live;
 }
 
-void dt_child_hold(pid_t child, const dt_launcher *by, bool on)
+void dt_child_hold(pid_t child, const dt_mpirun *by, bool on)
 {
     bool ended = false;
 

@@ -4,7 +4,7 @@
 
 static dt_status run_launch(int argc, char **argv, int *code)
 {
-    return dt_launch(argc, argv, dt_launcher_of(dt_comm_version()), code);
+    return dt_launch(argc, argv, dt_mpirun_of(dt_comm_version()), code);
 }
 
 /* clang-format off */

@@ -47,7 +47,7 @@ static const struct {
 /* clang-format on */
 
 typedef struct launch_words {
-    const dt_launcher *by;
+    const dt_mpirun *by;
     const char *text[ROWS]; /* NULL: not given */
     int64_t number[ROWS];   /* the same; -1 */
     char **rest;            /* dtrain's own, [rests] up to NULL; rest[-1] is there */
@@ -96,7 +96,7 @@ static dt_status set(launch_words *w, int i, const char *value)
 }
 
 /* argv up to its NULL, whose words that are dtrain's own move together. */
-static dt_status read_words(launch_words *w, const dt_launcher *by, char **word)
+static dt_status read_words(launch_words *w, const dt_mpirun *by, char **word)
 {
     *w = (launch_words){.by = by, .rest = word};
     for (int i = 0; i < ROWS; i++)
@@ -346,7 +346,7 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
     return dt_token_read(&m->token, w->text[TOKEN]);
 }
 
-dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code)
+dt_status dt_launch(int argc, char **argv, const dt_mpirun *by, int *code)
 {
     launch_words w;
     dt_meeting m;

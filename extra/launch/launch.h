@@ -26,10 +26,33 @@
 /* ---- Commands -------------------------------------------------------------------------------- */
 
 void dt_extra_launch(void);
+
+/* What mpirun reads from the environment: always; if --interface or --agent is given, that; where
+ * hosts have met. */
+typedef enum dt_launch_when { DT_ALWAYS, DT_INTERFACE, DT_AGENT, DT_MET, DT_WHENS } dt_launch_when;
+typedef struct dt_launch_variable {
+    dt_launch_when when;
+    const char *name, *value; /* value NULL: what was given */
+} dt_launch_variable;
+
+/* An mpirun that dtrain starts. */
+typedef struct dt_mpirun {
+    const char *library;      /* first words of its MPI's version text, a space before each */
+    const char *sign;         /* a variable that all its ranks have, and nothing else */
+    const char *hosts, *file; /* options; file NULL: its own files are others, hosts are named */
+    const char *export;       /* likewise, of a variable; NULL: ranks get them all */
+    const char *yields;       /* a setting by which ranks that wait leave their core; or NULL */
+    int ends;                 /* the signal to it that ends its ranks at once */
+    bool bare;    /* of a rank that a signal has ended its code is the signal, without 128 */
+    bool daemons; /* started by an agent of ours: hosts need no ssh; with files in TMPDIR */
+    const dt_launch_variable *variables; /* up to one without a name */
+} dt_mpirun;
+/* Whose mpirun belongs to the MPI library that says this of itself; Open MPI's, if unknown. */
+const dt_mpirun *dt_mpirun_of(const char *library);
 /* dtrain launch ARGS; argv[0] is the first of them, argv[-1] is there. It runs mpirun, whose it is
  * says `by`, or, on other hosts than the first, mpirun's daemon, until the run ends; *code is the
  * run's exit code. */
-dt_status dt_launch(int argc, char **argv, const dt_launcher *by, int *code) DT_MUST_CHECK;
+dt_status dt_launch(int argc, char **argv, const dt_mpirun *by, int *code) DT_MUST_CHECK;
 /* dtrain ranktable FILE: check it. */
 dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;
 
@@ -128,7 +151,7 @@ json_t *dt_wire_hear(dt_wire *w);
 /* ---- The two kinds of hosts (first.c, join.c) ------------------------------------------------ */
 
 typedef struct dt_meeting {
-    const dt_launcher *by;
+    const dt_mpirun *by;
     char master[DT_HOST_NAME + 8]; /* HOST:PORT of the first one */
     dt_hello own;
     dt_token token;
@@ -181,9 +204,9 @@ dt_status dt_child_start(char **word, int errors, pid_t *child) DT_MUST_CHECK;
 /* Whether it has ended: *code is its exit code, or 128 + its signal. */
 bool dt_child_ended(pid_t child, int *code);
 /* Whether mpirun has had ranks on this host, and none is left. *began: one was seen, by now. */
-bool dt_child_idle(pid_t child, const dt_launcher *by, bool *began);
+bool dt_child_idle(pid_t child, const dt_mpirun *by, bool *began);
 /* Its ranks stand still, or go on: this host's, and where mpirun does so by TSTP, others'. */
-void dt_child_hold(pid_t child, const dt_launcher *by, bool on);
+void dt_child_hold(pid_t child, const dt_mpirun *by, bool on);
 /* Let mpirun's present TCP connections give up after DT_PATIENCE_S. Where the system
  * does not let us, nothing happens. */
 void dt_child_bound(pid_t child);

@@ -1,6 +1,8 @@
 /* env.c - dtrain env: what a run would find on this machine. */
 #include "tools.h"
 
+#include "launch/launch.h"
+
 #include <jansson.h>
 
 /* Library, version, build and core of an engine, or why there is none. */
@@ -53,7 +55,7 @@ static void env_text(json_t *j)
             printf("%-20s %.0f MiB\n", name, json_real_value(value));
     const int ranks = (int)json_integer_value(json_object_get(j, "ranks_on_node"));
     const int cores = (int)json_integer_value(json_object_get(j, "cores_allowed"));
-    const char *yields = dt_launcher_of(dt_comm_version())->yields;
+    const char *yields = dt_mpirun_of(dt_comm_version())->yields;
     if (ranks > cores)
         printf("\n%d ranks share %d cores: the results are the same, but waiting\n"
                "ranks take time from working ones%s%s\n",

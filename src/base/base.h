@@ -6,7 +6,6 @@
 #ifndef DT_BASE_H
 #define DT_BASE_H
 #include "cpu.h"
-#include "launcher.h"
 #include "activity.h"
 #include "status.h"
 #include <limits.h>

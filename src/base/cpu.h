@@ -42,8 +42,6 @@ void dt_isa_imagine(dt_isa isa);
 /* What decided that set, for messages: "--isa", the variable's name, "this CPU's best", ... */
 const char *dt_isa_origin(void);
 
-/* How many ranks were asked for: set for those of this host by dtrain --np and dtrain launch. */
-#define DT_ASKED_VARIABLE "DTRAIN_NP"
 /* This host's name, for messages. */
 enum { DT_HOST_CHARS = 64 };
 void dt_host_name(char host[DT_HOST_CHARS]);

@@ -156,16 +156,16 @@ static bool main_has(char **argv, const char *option)
  * other words: mpirun would wait for ever if this one ended without MPI (Open MPI 4.1.4). */
 static bool main_is_rank(void)
 {
-    const dt_launcher *by = dt_launcher_mpirun();
+    const char *parents = dt_comm_mpirun();
     char path[64], parent[32] = "";
 
     snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
-    FILE *f = by ? fopen(path, "r") : NULL;
+    FILE *f = parents ? fopen(path, "r") : NULL;
     if (f && fscanf(f, "%31s", parent) != 1)
         parent[0] = '\0';
     if (f)
         fclose(f);
-    return by && dt_words_have(by->parents, parent);
+    return parents && dt_words_have(parents, parent);
 }
 
 int main(int argc, char **argv)

@@ -110,7 +110,7 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
     struct iovec own = {.iov_base = &own, .iov_len = 1};
 
     *c = NULL;
-    if (dt_comm_launched() || dt_launcher_mpirun()) /* mpirun's only rank, too */
+    if (dt_comm_launched() || dt_comm_mpirun()) /* mpirun's only rank, too */
         follow_launcher();
     if (!dt_comm_launched())
         return dt_comm_open(c, argc, argv);

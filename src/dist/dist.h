@@ -48,11 +48,16 @@ const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
 
 /* ---- asked.c: how many ranks were meant, all Local, at any time ------------------------ */
 
+/* How many ranks were asked for: set for those of this host by dtrain --np and dtrain launch. */
+#define DT_ASKED_VARIABLE "DTRAIN_NP"
 /* Whether a launcher, such as mpirun, has started this process as one rank of several. */
 bool dt_comm_launched(void);
 /* How many processes the launcher has started, and in *rank which of them this is, from 0. 1: this
  * one alone, or there is no launcher; 0: it does not say. */
 int64_t dt_comm_launcher(int64_t *rank);
+/* If an mpirun has started this process as a rank, what the processes are called that start its
+ * ranks, a space before each; else NULL. */
+const char *dt_comm_mpirun(void);
 /* True if this process must not start ranks: it is one of several, each of which would start a
  * separate run, or it is a rank of mpirun, and Open MPI's mpirun does not start from a rank. */
 bool dt_comm_has_peers(void);

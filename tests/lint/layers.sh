@@ -21,7 +21,7 @@ declare -A may=(
 declare -A extra=(
     [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]="" [exchanges]="" [compress]=""
     [lib]="compress watch"
-    [tools]="costs split images"
+    [tools]="costs launch split images"
     [bench]="costs watch"
     [view]="convert watch"
 )

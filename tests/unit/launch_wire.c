@@ -286,7 +286,7 @@ TEST(the_last_message_arrives)
 {
     struct sockaddr_in at;
     socklen_t length = sizeof at;
-    dt_meeting m = {.own = {2, 0, 1}, .token = one, .by = dt_launcher_of("Open MPI")};
+    dt_meeting m = {.own = {2, 0, 1}, .token = one, .by = dt_mpirun_of("Open MPI")};
     char text[INET_ADDRSTRLEN];
     int status = 0;
 

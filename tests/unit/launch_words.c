@@ -15,7 +15,7 @@ static dt_status show(const char *library, const char *words, char text[4096])
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
     capture_fd(&c, STDOUT_FILENO);
-    const dt_status st = dt_launch(argc - 1, argv + 1, dt_launcher_of(library), &code);
+    const dt_status st = dt_launch(argc - 1, argv + 1, dt_mpirun_of(library), &code);
     capture_end(&c);
     memcpy(text, c.text, sizeof c.text);
     return st;
@@ -35,7 +35,7 @@ TEST(libraries_have_launchers)
                 {"", "--host"}};
 
     for (size_t i = 0; i < DT_COUNT_OF(rows); i++)
-        assert_string_equal(dt_launcher_of(rows[i].library)->hosts, rows[i].hosts);
+        assert_string_equal(dt_mpirun_of(rows[i].library)->hosts, rows[i].hosts);
 }
 
 TEST(words_are_the_launchers)
@@ -66,7 +66,7 @@ TEST(words_are_the_launchers)
         assert_ok(show(rows[i].library, rows[i].words ? rows[i].words : words, text));
         if (!strstr(text, rows[i].want))
             fail_msg("no '%s' in: %s", rows[i].want, text);
-        for (const dt_launch_variable *v = dt_launcher_of(rows[i].library)->variables; v->name; v++)
+        for (const dt_launch_variable *v = dt_mpirun_of(rows[i].library)->variables; v->name; v++)
             unsetenv(v->name);
     }
     unlink(path);

@@ -1,12 +1,8 @@
-/* launcher.c - the table of launchers. */
-#include "base.h"
+/* mpirun.c - the mpiruns that dtrain starts, a row for each. */
+#include "launch.h"
+
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-
-#define OTHER_MPI "another MPI library started it: put the mpirun of dtrain's first in PATH"
-#define NO_PMI "srun --mpi=pmix starts ranks (srun --mpi=list has what there is), or dtrain --np N"
-#define APART "dtrain --np N starts ranks, dtrain launch on several hosts; unset what is left over"
 
 /* orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 PRTE_MCA. Without "slot" the latter
  * would put all ranks on the first host. A host that is gone is noticed after keepalive_time +
@@ -52,48 +48,18 @@ static const dt_launch_variable hydra[] = {
     {DT_ALWAYS, NULL, NULL},
 };
 
-#define RANKS(strength_, size_, rank_, remedy_)                                                    \
-    .strength = DT_##strength_, .size = size_, .rank = rank_, .remedy = remedy_
-const dt_launcher dt_launchers[] = {
-    {RANKS(TYPED, DT_ASKED_VARIABLE, "", OTHER_MPI)},
-    {RANKS(MPIRUN, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", OTHER_MPI), .wires = true,
-     .sign = "OMPI_COMM_WORLD_RANK", .library = " Open",
-     .parents = " mpirun orterun orted prterun prted", .hosts = "--host", .file = "--hostfile",
+static const dt_mpirun mpiruns[] = {
+    {.library = " Open", .sign = "OMPI_COMM_WORLD_RANK", .hosts = "--host", .file = "--hostfile",
      .export = "-x", .yields = "OMPI_MCA_mpi_yield_when_idle=1", .ends = SIGTERM, .daemons = true,
      .variables = open_mpi},
-    {RANKS(MPIRUN, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", OTHER_MPI), .wires = true},
-    /* Hydra, of MPICH, Intel MPI and MVAPICH */
-    {RANKS(MPIRUN, "PMI_SIZE", "PMI_RANK", OTHER_MPI), .wires = true, .sign = "MPI_LOCALRANKID",
-     .library = " MPICH MVAPICH MVAPICH2 Intel(R)", .parents = " hydra_pmi_proxy",
-     .hosts = "-hosts", .ends = SIGKILL, .bare = true, .variables = hydra},
-    {RANKS(TASK, "PMI_SIZE", "PMI_RANK", OTHER_MPI), .wires = true}, /* srun --mpi=pmi2, PALS */
-    {RANKS(TASK, "FLUX_JOB_SIZE", "FLUX_TASK_RANK", OTHER_MPI)},
-    {RANKS(TASK, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NO_PMI)},
-    {RANKS(TASK, "", "PALS_RANKID", ""), .wires = true}, /* where PALS sets no PMI_RANK */
-    {RANKS(TASK, "", "PMIX_RANK", ""), .wires = true},
-    {RANKS(INHERITED, "RANK_SIZE", "RANK_ID", APART)},
-    {RANKS(INHERITED, "WORLD_SIZE", "RANK", APART)},
-    {RANKS(INHERITED, "HOROVOD_SIZE", "HOROVOD_RANK", APART)},
-    {RANKS(INHERITED, "MS_WORKER_NUM", "MS_NODE_ID", APART)},
-    {.size = NULL},
+    {.library = " MPICH MVAPICH MVAPICH2 Intel(R)", .sign = "MPI_LOCALRANKID", .hosts = "-hosts",
+     .ends = SIGKILL, .bare = true, .variables = hydra},
 };
 
-const dt_launcher *dt_launcher_of(const char *library)
+const dt_mpirun *dt_mpirun_of(const char *library)
 {
-    const dt_launcher *by = NULL;
     char first[16];
 
     snprintf(first, sizeof first, "%.*s", (int)strcspn(library, " \t"), library);
-    for (const dt_launcher *l = dt_launchers; l->size; l++)
-        if (l->library && (!by || dt_words_have(l->library, first)))
-            by = l;
-    return by;
-}
-
-const dt_launcher *dt_launcher_mpirun(void)
-{
-    for (const dt_launcher *l = dt_launchers; l->size; l++)
-        if (l->sign && getenv(l->sign))
-            return l;
-    return NULL;
+    return &mpiruns[dt_words_have(mpiruns[1].library, first)];
 }
