@@ -29,6 +29,7 @@ if(DTRAIN_EXTRAS)
     # stb_image lets integers of damaged pictures overflow, and expects that they wrap.
     set_source_files_properties(extra/images/pixels.c PROPERTIES COMPILE_OPTIONS "-fwrapv")
     dt_extra(tools dt_cli dt_launch dt_split dt_images dt_costs)
+    target_link_libraries(dt_tools PRIVATE PkgConfig::HWLOC)
     dt_extra(watch dt_train)
     target_link_libraries(dt_watch PRIVATE PkgConfig::CRYPTO)
     dt_extra(bench dt_cli dt_watch dt_costs)

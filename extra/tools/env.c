@@ -1,9 +1,77 @@
 /* env.c - dtrain env: what a run would find on this machine. */
 #include "tools.h"
 
+#include "base/topology.h"
 #include "launch/launch.h"
 
 #include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- The machine -------------------------------------------------------------------- */
+
+static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
+{
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
+    return cache ? cache->attr->cache.size : 0;
+}
+
+/* Of the first package, or of the machine. */
+static const char *machine_info(hwloc_topology_t topology, const char *name)
+{
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *info = package ? hwloc_obj_get_info_by_name(package, name) : NULL;
+
+    return info ? info : hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), name);
+}
+
+/* What hwloc knows. */
+static void machine_topology(dt_machine *m, hwloc_topology_t topology)
+{
+    m->packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
+    m->numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
+    m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
+    m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
+
+    const char *name = machine_info(topology, "CPUModel");
+    const char *maker = machine_info(topology, "CPUImplementer");
+    const char *part = machine_info(topology, "CPUPart");
+    if (name)
+        snprintf(m->cpu, sizeof m->cpu, "%s", name);
+    else if (maker && part) /* ARM's have numbers */
+        snprintf(m->cpu, sizeof m->cpu, "ARM CPU, implementer %s, part %s", maker, part);
+}
+
+/* The word in brackets of "always [madvise] never". */
+static void machine_huge_pages(dt_machine *m)
+{
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+
+    if (!f)
+        return;
+    char text[64] = "";
+    if (fgets(text, sizeof text, f) && strchr(text, '['))
+        (void)sscanf(strchr(text, '['), "[%15[a-z]", m->huge_pages);
+    fclose(f);
+}
+
+void dt_machine_describe(dt_machine *m)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    hwloc_topology_t topology;
+
+    *m =
+        (dt_machine){.cpu = "unknown CPU", .packages = 1, .numa_nodes = 1, .huge_pages = "unknown"};
+    if (pages > 0 && page_bytes > 0)
+        m->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    machine_huge_pages(m);
+    if (dt_topology_load(&topology)) {
+        machine_topology(m, topology);
+        hwloc_topology_destroy(topology);
+    }
+}
+
+/* ---- The command -------------------------------------------------------------------- */
 
 /* Library, version, build and core of an engine, or why there is none. */
 static json_t *env_engine(const char *name)
@@ -18,23 +86,27 @@ static json_t *env_engine(const char *name)
 static json_t *env_object(dt_comm *c)
 {
     const double mib = 1 << 20;
+    char host[DT_HOST_CHARS];
+    int cores;
+    const int allowed = dt_cores(&cores);
     dt_machine m;
     dt_affinity affinity;
 
+    dt_host_name(host);
     dt_machine_describe(&m);
     dt_affinity_find(&affinity, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
         "s:s, s:s, s:f, s:f, s:f, s:f}",
-        "host", m.host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
+        "host", host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
         isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
         "dtrain", dt_build(), "MPI", dt_comm_version(), "openblas", env_engine("openblas"),
-        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes",
-        m.numa_nodes, "cores", m.cores, "cores_allowed", m.cores_allowed, "ranks", c->world,
-        "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank", dt_threads_auto(c),
-        "pinned", affinity.text, "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3",
-        (double)m.l3_bytes / mib, "memory", (double)m.memory_bytes / mib, "memory_available",
+        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes", m.numa_nodes, "cores",
+        cores, "cores_allowed", allowed, "ranks", c->world, "nodes", c->nodes, "ranks_on_node",
+        c->node_ranks, "threads_per_rank", dt_threads_auto(c), "pinned", affinity.text,
+        "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3", (double)m.l3_bytes / mib,
+        "memory", (double)m.memory_bytes / mib, "memory_available",
         (double)dt_memory_available() / mib);
 }
 

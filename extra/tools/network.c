@@ -23,7 +23,6 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     dt_options o = *given;
     char path[PATH_MAX];
     dt_model_opts model = {.label_smoothing = (float)o.label_smoothing};
-    dt_machine machine;
 
     s->ranks = (int)(o.ranks ? o.ranks : DT_MAX(world, o.tensor_parallel));
     DT_TRY(dt_options_check(&o, s->ranks));
@@ -34,8 +33,7 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     const dt_net_spec spec =
         dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, &model.precision));
-    dt_machine_describe(&machine);
-    s->threads = model.threads = o.threads ? (int)o.threads : machine.cores_allowed;
+    s->threads = model.threads = o.threads ? (int)o.threads : dt_cores(NULL);
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;

@@ -13,6 +13,14 @@ void dt_extra_tools(void);
  * folder options.yaml and records, which --resume reads. One line of stdout each; the first
  * thing that is wrong is the outcome, mostly DT_FORMAT. */
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
+/* A one-line description of the CPU, and whether the kernel gives pages of 2 MiB: always, madvise
+ * (where asked, as slabs do), never, unknown; from hwloc, /proc and /sys. */
+typedef struct dt_machine {
+    int packages, numa_nodes;
+    char cpu[128], huge_pages[16];
+    uint64_t l2_bytes, l3_bytes, memory_bytes;
+} dt_machine;
+void dt_machine_describe(dt_machine *m); /* Local */
 /* What a run would find on this machine. Collective. */
 dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 

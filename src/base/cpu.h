@@ -46,15 +46,9 @@ const char *dt_isa_origin(void);
 enum { DT_HOST_CHARS = 64 };
 void dt_host_name(char host[DT_HOST_CHARS]);
 
-/* Cores this process may run on (affinity mask and cgroup quota), those of the machine, a one-line
- * description of the CPU, and whether the kernel gives pages of 2 MiB: always, madvise (where
- * asked, as slabs do), never, unknown; from hwloc, /proc and /sys. */
-typedef struct dt_machine {
-    int cores_allowed, cores, packages, numa_nodes;
-    char cpu[128], host[DT_HOST_CHARS], huge_pages[16];
-    uint64_t l2_bytes, l3_bytes, memory_bytes;
-} dt_machine;
-void dt_machine_describe(dt_machine *m);
+/* How many cores this process may run on (affinity mask and cgroup quota), and in *machine, which
+ * may be NULL, those of the machine. */
+int dt_cores(int *machine);
 
 /* The CPUs that this process may use, as it was started; empty where unknown. */
 void dt_machine_cpus(cpu_set_t *set);

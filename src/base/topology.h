@@ -1,4 +1,4 @@
-/* topology.h - the machine, as hwloc sees it; private to src/base. */
+/* topology.h - the machine, as hwloc sees it; private to src/base and extra/tools. */
 #ifndef DT_TOPOLOGY_H
 #define DT_TOPOLOGY_H
 #include "base.h"

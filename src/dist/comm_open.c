@@ -8,7 +8,6 @@
 static dt_status comm_machine(dt_comm *c)
 {
     cpu_set_t mine, all;
-    dt_machine machine;
 
     dt_machine_cpus(&mine);
     if (CPU_COUNT(&mine) == 0)
@@ -19,9 +18,8 @@ static dt_status comm_machine(dt_comm *c)
         DT_MPI(MPI_Comm_rank(c->own->machine, &c->machine_rank));
         DT_MPI(MPI_Comm_size(c->own->machine, &c->machine_ranks));
     }
-    dt_machine_describe(&machine);
-    const bool quota = machine.cores_allowed < CPU_COUNT(&mine);
-    c->own->machine_cpus = quota ? machine.cores_allowed : CPU_COUNT(&all);
+    const int allowed = dt_cores(NULL);
+    c->own->machine_cpus = allowed < CPU_COUNT(&mine) ? allowed : CPU_COUNT(&all); /* a quota */
     c->own->crowded = c->machine_ranks > c->own->machine_cpus;
     return DT_OK;
 }

@@ -71,15 +71,11 @@ int dt_threads_asked(void)
 
 int dt_threads_auto(const dt_comm *c)
 {
-    dt_machine m;
-
     if (dt_threads_asked() > 0)
         return dt_threads_asked();
 
-    dt_machine_describe(&m);
-    const int share = dt_comm_node_cpus(c) / c->node_ranks;
-    const int threads = share < m.cores_allowed ? share : m.cores_allowed;
-    return threads < 1 ? 1 : threads;
+    const int share = dt_comm_node_cpus(c) / c->node_ranks, allowed = dt_cores(NULL);
+    return DT_MAX(DT_MIN(share, allowed), 1);
 }
 
 const char *dt_build(void)

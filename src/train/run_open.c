@@ -18,13 +18,13 @@ static int threads_of(const dt_comm *c, const dt_options *o)
 {
     const int threads = o->threads ? (int)o->threads : dt_threads_auto(c);
     const char *from = o->threads ? "--threads" : "OMP_NUM_THREADS";
-    dt_machine m;
+    int cores;
+    const int allowed = dt_cores(&cores);
 
-    dt_machine_describe(&m);
-    if (threads > m.cores_allowed)
-        dt_warn("%s %d, but a rank may use %d of %d cores: %s%s", from, threads, m.cores_allowed,
-                m.cores, m.cores_allowed < m.cores ? "start mpirun with --bind-to none" : "lower ",
-                m.cores_allowed < m.cores ? "" : from);
+    if (threads > allowed)
+        dt_warn("%s %d, but a rank may use %d of %d cores: %s%s", from, threads, allowed, cores,
+                allowed < cores ? "start mpirun with --bind-to none" : "lower ",
+                allowed < cores ? "" : from);
     return threads;
 }
 

@@ -30,7 +30,7 @@ shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/even
 # Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints.
 declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
     [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
-    [images]=" data/source.h data/augment.h " [tools]=" store/checkpoint_internal.h ")
+    [images]=" data/source.h data/augment.h " [tools]=" base/topology.h store/checkpoint_internal.h ")
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}

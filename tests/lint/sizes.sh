@@ -27,8 +27,8 @@ if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured
     most 39195 "src and extra" src extra
     most 24620 "the core, src" src
     most 4000 src/store src/store
-    most 2950 "extra/launch and extra/watch" extra/launch extra/watch
-    most 30510 tests tests
+    most 2980 "extra/launch and extra/watch" extra/launch extra/watch
+    most 30515 tests tests
 fi
 total=$(cat $(find src extra -name '*.[ch]') | wc -l)
 for folder in src/*/ extra/*/ src/model/kernels/; do # the kernels are counted by themselves
