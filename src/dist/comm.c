@@ -205,24 +205,20 @@ static uint64_t key_of(uint64_t seed, const char *text)
     return seed * odd + dt_hash_bytes(text, strlen(text)).low;
 }
 
-/* If the text is empty on all ranks, an inner agreement has printed it already. */
-static void failure_print(const failure *f, uint64_t rank, bool alike)
-{
-    if (!alike)
-        dt_note("dtrain: rank %d on %s: %s", (int)rank, f->host,
-                f->text[0] ? f->text : dt_status_text((dt_status)f->status));
-    else if (f->text[0])
-        dt_note("dtrain: %s", f->text);
-}
-
-/* An inner agreement has left its text on all ranks: they are alike then. */
-static dt_status failure_keep(const failure *f, uint64_t rank, bool alike)
+/* If the text is empty on all ranks, an inner agreement has told it already. */
+static dt_status failure_tell(const dt_comm *c, const failure *f, uint64_t rank, bool alike)
 {
     const dt_status st = (dt_status)f->status;
+    char place[DT_HOST_CHARS + 32] = "";
     const char *text = f->text[0] ? f->text : dt_status_text(st);
 
-    return alike ? dt_fail(st, "%s", text)
-                 : dt_fail(st, "rank %d on %s: %s", (int)rank, f->host, text);
+    if (!alike)
+        snprintf(place, sizeof place, "rank %d on %s: ", (int)rank, f->host);
+    if (c->own->quiet)
+        return dt_fail(st, "%s%s", place, text);
+    if (!alike || f->text[0])
+        dt_note("dtrain: %s%s", place, text);
+    return st;
 }
 
 void dt_comm_quiet(dt_comm *c)
@@ -246,10 +242,7 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
     dt_host_name(f.host);
     DT_TRY(dt_comm_bcast(c, &f, sizeof f, (int)x[0]));
     dt_fail_clear();
-    if (c->own->quiet)
-        return failure_keep(&f, x[0], x[1] == ~x[2]);
-    failure_print(&f, x[0], x[1] == ~x[2]);
-    return (dt_status)f.status;
+    return failure_tell(c, &f, x[0], x[1] == ~x[2]);
 }
 
 /* One message finds out whether anything differs; only then are fields compared one by one. */
