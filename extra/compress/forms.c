@@ -4,33 +4,9 @@
 
 #include <math.h>
 
-/* ---- bf16 ------------------------------------------------------------------------ */
-
-static void pack_half(void *to, const float *x, size_t count)
-{
-    dt_bf16 *half = to;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        half[i] = dt_f32_to_bf16(x[i]);
-}
-
-static void read_half(float *to, const void *from, size_t count)
-{
-    const dt_bf16 *x = from;
-
-    for (size_t i = 0; i < count; i++)
-        to[i] = dt_bf16_to_f32(x[i]);
-}
-
-static void read_rounded(float *to, const void *from, size_t count)
-{
-    const float *x = from;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] = dt_bf16_to_f32(dt_f32_to_bf16(x[i]));
-}
+DT_CONVERSION(pack_half, dt_bf16, float, dt_f32_to_bf16(x))
+DT_CONVERSION(read_half, float, dt_bf16, dt_bf16_to_f32(x))
+DT_CONVERSION(read_rounded, float, float, dt_bf16_to_f32(dt_f32_to_bf16(x)))
 
 /* ---- Whole numbers --------------------------------------------------------------- */
 
@@ -44,8 +20,9 @@ static unsigned ternary(float x)
     return nan << 1 | (bits >> 31 & one) << 1 | one;
 }
 
-static void pack_ternary(void *to, const float *x, size_t count)
+static void pack_ternary(void *to, const void *from, size_t count)
 {
+    const float *x = from;
     uint8_t *packed = to;
 
     for (size_t i = 0; i + 4 <= count; i += 4)
@@ -55,30 +32,18 @@ static void pack_ternary(void *to, const float *x, size_t count)
         packed[i / 4] = (uint8_t)((i % 4 ? packed[i / 4] : 0) | ternary(x[i]) << i % 4 * 2);
 }
 
-static void read_ternary(float *to, const void *from, size_t count)
+static void read_ternary(void *to, const void *from, size_t count)
 {
     static const float value[] = {0, 1, NAN, -1};
     const uint8_t *packed = from;
+    float *x = to;
 
     for (size_t i = 0; i < count; i++)
-        to[i] = value[packed[i / 4] >> i % 4 * 2 & 3];
+        x[i] = value[packed[i / 4] >> i % 4 * 2 & 3];
 }
 
-static void pack_bytes(void *to, const float *x, size_t count)
-{
-    int8_t *packed = to;
-
-    for (size_t i = 0; i < count; i++)
-        packed[i] = (int8_t)(isnan(x[i]) ? -128 : x[i]);
-}
-
-static void read_bytes(float *to, const void *from, size_t count)
-{
-    const int8_t *packed = from;
-
-    for (size_t i = 0; i < count; i++)
-        to[i] = packed[i] == -128 ? NAN : packed[i];
-}
+DT_CONVERSION(pack_bytes, int8_t, float, (int8_t)(isnan(x) ? -128 : x))
+DT_CONVERSION(read_bytes, float, int8_t, x == -128 ? NAN : (float)x)
 
 void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, int threads)
 {

@@ -54,24 +54,8 @@ static uint32_t f16_bits(float f)
     return sign | (x >= 0x477ff000u ? most : number);
 }
 
-static void pack_f16(void *to, const float *x, size_t count)
-{
-    dt_f16 *y = to;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        y[i] = (dt_f16)f16_bits(x[i]);
-}
-
-static void read_f16(float *to, const void *from, size_t count)
-{
-    const dt_f16 *x = from;
-
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] = dt_f16_to_f32(x[i]);
-}
-
+DT_CONVERSION(pack_f16, dt_f16, float, (dt_f16)f16_bits(x))
+DT_CONVERSION(read_f16, float, dt_f16, dt_f16_to_f32(x))
 static const dt_form form_f16 = {16, pack_f16, read_f16};
 
 /* ---- The rows ---------------------------------------------------------------------- */

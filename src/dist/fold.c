@@ -150,15 +150,7 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands)
 
 DT_OPERATION(add_f32, float, a + b)
 DT_OPERATION(add_f64, double, a + b)
-
-static void add_moments(void *to, const void *left, const void *right, size_t count)
-{
-    dt_moment *sum = to;
-    const dt_moment *a = left, *b = right;
-
-    for (size_t i = 0; i < count; i++)
-        sum[i] = dt_moment_merge(a[i], b[i]);
-}
+DT_OPERATION(add_moments, dt_moment, dt_moment_merge(a, b))
 
 const dt_fold_type dt_fold_f32 = {sizeof(float), add_f32}, dt_fold_f64 = {sizeof(double), add_f64},
                    dt_fold_moments = {sizeof(dt_moment), add_moments};

@@ -60,13 +60,25 @@ dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
 
 /* ---- The engine ------------------------------------------------------------------ */
 
-/* How float32 lie in memory or travel, if not as they are. What is packed or read must not overlap
- * the result. */
+/* How float32 lie in memory or travel, if not as they are. Where these are fewer bits, they and the
+ * float32 must not overlap. */
 typedef struct dt_form {
-    unsigned bits;                                        /* of a number */
-    void (*pack)(void *to, const float *x, size_t count); /* NULL: nothing has to be packed */
-    void (*read)(float *to, const void *from, size_t count);
+    unsigned bits;                                          /* of a number */
+    void (*pack)(void *to, const void *from, size_t count); /* NULL: nothing has to be packed */
+    void (*read)(void *to, const void *from, size_t count);
 } dt_form;
+/* A function for it: each of to = result, which is made of x, one of from. */
+#define DT_CONVERSION(name, to_type, from_type, result)                                            \
+    static void name(void *to, const void *from, size_t count)                                     \
+    {                                                                                              \
+        to_type *made = to;                                                                        \
+        const from_type *all = from;                                                               \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++)                                     \
+        {                                                                                          \
+            const from_type x = all[i];                                                            \
+            made[i] = result;                                                                      \
+        }                                                                                          \
+    }
 /* Of so many float32 in that form; NULL: as they are. */
 size_t dt_form_bytes(const dt_form *form, size_t count);
 typedef struct dt_operand {
