@@ -180,14 +180,12 @@ static dt_status check_name(const dt_target *target)
 static dt_status trace_ready(void **state, const dt_run *r)
 {
     const size_t world = (size_t)r->comm->world;
-    dt_option_form form;
+    const dt_option_form form = dt_option_meaning(&dt_trace_syntax, r->o.trace);
     trace *t = NULL;
 
     if (!r->o.trace[0])
         return DT_OK;
-    dt_status st = dt_trace_parse(r->o.trace, &form);
-    if (st == DT_OK)
-        st = dt_calloc(&t, 1, sizeof *t + world * sizeof(dt_comm_clock), "the trace");
+    const dt_status st = dt_calloc(&t, 1, sizeof *t + world * sizeof(dt_comm_clock), "the trace");
     *state = t;
     DT_TRY(dt_comm_agree(r->comm, st));
     dt_record_keep();

@@ -3,12 +3,16 @@
 
 #include <math.h>
 
-static dt_status refused(const char *name, const char *text, const char *want)
+dt_option_form dt_option_meaning(const dt_option_syntax *syntax, const char *text)
 {
-    return dt_fail(DT_CONFIG, "'%s' is no value for %s, want %s", text, name, want);
+    dt_option_form f;
+
+    memset(&f, 0, sizeof f);
+    (void)syntax->parse(text, &f);
+    return f;
 }
 
-dt_status dt_bn_parse(const char *text, dt_option_form *f)
+static bool parse_bn(const char *text, dt_option_form *f)
 {
     static const struct {
         const char *name;
@@ -20,17 +24,16 @@ dt_status dt_bn_parse(const char *text, dt_option_form *f)
     for (size_t i = 0; i < DT_COUNT_OF(words); i++)
         if (strcmp(text, words[i].name) == 0) {
             f->bn = words[i].group;
-            return DT_OK;
+            return true;
         }
-    if (strncmp(text, prefix, sizeof prefix - 1) == 0 &&
-        dt_whole_parse(text + sizeof prefix - 1, &end, &f->bn) && *end == '\0' && f->bn > 0)
-        return DT_OK;
-    return refused("bn", text,
-                   "local (each shard's own statistics), sync (all shards), node (the shards of a "
-                   "node) or group:N with N >= 1 (N neighbouring shards)");
+    return strncmp(text, prefix, sizeof prefix - 1) == 0 &&
+           dt_whole_parse(text + sizeof prefix - 1, &end, &f->bn) && *end == '\0' && f->bn > 0;
 }
+const dt_option_syntax dt_bn_syntax = {
+    parse_bn, "local (each shard's own statistics), sync (all shards), node (the shards of a node) "
+              "or group:N with N >= 1 (N neighbouring shards)"};
 
-dt_status dt_save_every_parse(const char *text, dt_option_form *f)
+static bool parse_save_every(const char *text, dt_option_form *f)
 {
     static const struct {
         const char *unit;
@@ -41,35 +44,41 @@ dt_status dt_save_every_parse(const char *text, dt_option_form *f)
 
     f->save_every.steps = 0;
     f->save_every.seconds = 0;
-    const bool number = dt_real_parse(text, &end, &x) && x >= 0 && x < 1e12;
-    if (number && *end == '\0' && x == floor(x)) {
+    if (!dt_real_parse(text, &end, &x) || x < 0 || x >= 1e12)
+        return false;
+    if (*end == '\0' && x == floor(x)) {
         f->save_every.steps = (int64_t)x;
-        return DT_OK;
+        return true;
     }
-    for (size_t i = 0; i < DT_COUNT_OF(table) && number && x > 0; i++)
-        if (strcmp(end, table[i].unit) == 0) {
+    for (size_t i = 0; i < DT_COUNT_OF(table); i++)
+        if (strcmp(end, table[i].unit) == 0)
             f->save_every.seconds = x * table[i].seconds;
-            return DT_OK;
-        }
-    return refused("save_every", text,
-                   "a number of steps, or a time like 30s, 10m or 2h; 0 for never");
+    return f->save_every.seconds > 0;
 }
+const dt_option_syntax dt_save_every_syntax = {
+    parse_save_every, "a number of steps, or a time like 30s, 10m or 2h; 0 for never"};
 
-dt_status dt_trace_parse(const char *text, dt_option_form *f)
+static bool parse_stop_after(const char *text, dt_option_form *f)
+{
+    return parse_save_every(text, f) && f->save_every.steps == 0;
+}
+const dt_option_syntax dt_stop_after_syntax = {parse_stop_after,
+                                               "a time like 30s, 10m or 2h; 0 for never"};
+
+static bool parse_trace(const char *text, dt_option_form *f)
 {
     const char *at = strstr(text, ".json@"), *end;
     int64_t *steps = f->trace.steps;
 
     f->trace.file = at ? (int)(at - text) + 5 : (int)strlen(text);
     steps[0] = 1, steps[1] = 20;
-    if (!at || (dt_whole_parse(at + 6, &end, &steps[0]) && *end == ':' &&
-                dt_whole_parse(end + 1, &end, &steps[1]) && *end == '\0' && steps[0] > 0 &&
-                steps[0] <= steps[1]))
-        return DT_OK;
-    return refused("trace", text,
-                   "FILE.json, or FILE.json@A:B with the first and the last step, from 1, such as "
-                   "trace.json@1:20");
+    return !at || (dt_whole_parse(at + 6, &end, &steps[0]) && *end == ':' &&
+                   dt_whole_parse(end + 1, &end, &steps[1]) && *end == '\0' && steps[0] > 0 &&
+                   steps[0] <= steps[1]);
 }
+const dt_option_syntax dt_trace_syntax = {
+    parse_trace, "FILE.json, or FILE.json@A:B with the first and the last step, from 1, such as "
+                 "trace.json@1:20"};
 
 /* A word of `words`; one that is in `taking`, too, may have a number behind it: WORD:NUMBER. */
 static bool read_worded(const char *text, const char *words, const char *taking, double low,
@@ -85,35 +94,26 @@ static bool read_worded(const char *text, const char *words, const char *taking,
     return whole && dt_words_have(words, f->worded.word) && !*end && *x >= low && *x <= high;
 }
 
-dt_status dt_lr_scale_parse(const char *text, dt_option_form *f)
+static bool parse_lr_scale(const char *text, dt_option_form *f)
 {
     f->worded.number = 256;
-    if (read_worded(text, " none linear sqrt", " linear sqrt", 1, 1e8, f))
-        return DT_OK;
-    return refused("lr_scale", text,
-                   "none, linear:N or sqrt:N, where --lr is for a global batch of N, 1 to 1e8");
+    return read_worded(text, " none linear sqrt", " linear sqrt", 1, 1e8, f);
 }
+const dt_option_syntax dt_lr_scale_syntax = {
+    parse_lr_scale, "none, linear:N or sqrt:N, where --lr is for a global batch of N, 1 to 1e8"};
 
-dt_status dt_grad_compress_parse(const char *text, dt_option_form *f)
+static bool parse_grad_compress(const char *text, dt_option_form *f)
 {
-    static const char words[] = DT_COMPRESS_LIST(DT_WORD);
-
     f->worded.number = 0.001;
-    if (read_worded(text, words, " 2bit", 1e-30, 1e6, f))
-        return DT_OK;
-    return refused("grad_compress", text, "none, bf16, 2bit or 2bit:T with T from 1e-30 to 1e6");
+    return read_worded(text, DT_COMPRESS_LIST(DT_WORD), " 2bit", 1e-30, 1e6, f);
 }
+const dt_option_syntax dt_grad_compress_syntax = {
+    parse_grad_compress, "none, bf16, 2bit or 2bit:T with T from 1e-30 to 1e6"};
 
-dt_status dt_stop_after_parse(const char *text, dt_option_form *f)
+static bool parse_milestones(const char *at, dt_option_form *f)
 {
-    if (dt_save_every_parse(text, f) == DT_OK && f->save_every.steps == 0)
-        return DT_OK;
-    dt_fail_clear();
-    return refused("stop_after", text, "a time like 30s, 10m or 2h; 0 for never");
-}
+    int *count = &f->milestones.count;
 
-static bool read_milestones(const char *at, double fraction[DT_MAX_MILESTONES], int *count)
-{
     for (*count = 0; *at; ++*count) {
         const char *end = at;
         double x = 0;
@@ -122,16 +122,10 @@ static bool read_milestones(const char *at, double fraction[DT_MAX_MILESTONES], 
         const bool comma = *end == ',' && end[1] != '\0';
         if (*end && !comma)
             return false;
-        fraction[*count] = x;
+        f->milestones.fraction[*count] = x;
         at = comma ? end + 1 : end;
     }
     return true;
 }
-
-dt_status dt_milestones_parse(const char *text, dt_option_form *f)
-{
-    if (read_milestones(text, f->milestones.fraction, &f->milestones.count))
-        return DT_OK;
-    return refused("milestones", text,
-                   "fractions of the run from 0 to 1, at most 32, such as 0.5,0.75");
-}
+const dt_option_syntax dt_milestones_syntax = {
+    parse_milestones, "fractions of the run from 0 to 1, at most 32, such as 0.5,0.75"};

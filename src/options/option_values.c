@@ -164,15 +164,14 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
     const option_kind *kind = &option_kinds[row->type];
     dt_option_form form;
     char range[80] = "";
+    const bool formed = !row->syntax || row->syntax->parse(text, &form);
 
-    if (row->parse && row->parse(text, &form) != DT_OK)
-        return dt_fail_place(code, "%s: ", place);
-    if (kind->parse(row, text, (char *)o + row->offset)) {
+    if (formed && kind->parse(row, text, (char *)o + row->offset)) {
         o->given[row - dt_option_table] = true;
         return DT_OK;
     }
     if (row->low < row->high)
         snprintf(range, sizeof range, " from %.15g to %.15g", row->low, row->high);
     return dt_fail(code, "%s: '%s' is no value for %s, want %s%s%s", place, text, row->name,
-                   kind->want, row->choices, range);
+                   formed ? kind->want : row->syntax->want, row->choices, range);
 }

@@ -37,7 +37,7 @@ typedef enum dt_option_scope {
     false, false, list /* these commands take it, and their --help shows it; others refuse */
 
 /* One kind of row for each type of value:
- *   TEXT       const char *, which `parse` accepts (NULL: any text)
+ *   TEXT       const char *, of a `syntax` (NULL: any text)
  *   CHOICE     const char *, one word of `choices`
  *   COUNT      int64_t in [low, high]
  *   AUTO       as COUNT, or the word "auto", stored as 0
@@ -48,11 +48,11 @@ typedef enum dt_option_scope {
  * use      RARE, DAILY, SAID or COMMANDS
  * group    its heading in --help, nothing else
  * metavar  stands for the value in --help
- * Each expands to X(type, field, scope, use, default, low, high, choices, parse, group, metavar,
+ * Each expands to X(type, field, scope, use, default, low, high, choices, syntax, group, metavar,
  * help). The fingerprint compares every option across ranks. */
 /* clang-format off */
-#define DT_TEXT(X, field, scope, use, value, parse, group, metavar, help) \
-    X(TEXT, field, scope, use, value, 0, 0, "", parse, group, metavar, help)
+#define DT_TEXT(X, field, scope, use, value, syntax, group, metavar, help) \
+    X(TEXT, field, scope, use, value, 0, 0, "", syntax, group, metavar, help)
 #define DT_CHOICE(X, field, scope, use, value, choices, group, metavar, help) \
     X(CHOICE, field, scope, use, value, 0, 0, choices, NULL, group, metavar, help)
 #define DT_COUNT(X, field, scope, use, value, low, high, group, metavar, help) \
@@ -99,7 +99,7 @@ typedef enum dt_option_scope {
         "height = width fed to the network (auto: 224 for the imagenet stem, else 32)")            \
     DT_COUNT(X, width_divisor, RESULT, RARE, 1, 1, 64, "Network", "N",                             \
         "divide all channel counts: for tests")                                                    \
-    DT_TEXT(X, bn, RESULT, DAILY, "local", dt_bn_parse, "Network", "SCOPE",                        \
+    DT_TEXT(X, bn, RESULT, DAILY, "local", &dt_bn_syntax, "Network", "SCOPE",                        \
         "batch-norm statistics over one shard, all, a node's, or N neighbours: local, sync, node, group:N") \
     DT_TEXT(X, init, RESULT, DAILY, "", NULL, "Network", "FILE", "start from the weights of this model file") \
     DT_FLAG(X, init_head, RESULT, RARE, true, "Network",                                           \
@@ -110,7 +110,7 @@ typedef enum dt_option_scope {
     DT_FLAG(X, dry_run, HERE, DAILY, false, "Training",                                            \
         "two steps and a piece of the test, how long the run would take, and nothing is written")  \
     DT_REAL(X, lr, RESULT, SAID, 0.01, 0, 1e6, "Training", "RATE", "learning rate, used as given") \
-    DT_TEXT(X, lr_scale, RESULT, RARE, "none", dt_lr_scale_parse, "Training", "RULE",              \
+    DT_TEXT(X, lr_scale, RESULT, RARE, "none", &dt_lr_scale_syntax, "Training", "RULE",              \
         "linear:N: --lr is for a global batch of N (256); multiply it by global batch / N, or sqrt:N: by its root; or none") \
     DT_REAL(X, momentum, RESULT, DAILY, 0.9, 0, 1, "Training", "M", "SGD momentum")                \
     DT_FLAG(X, nesterov, RESULT, DAILY, false, "Training", "Nesterov's momentum")                  \
@@ -126,7 +126,7 @@ typedef enum dt_option_scope {
         "length of the schedule (auto: all epochs, also where --max-steps ends earlier)")          \
     DT_REAL(X, warmup, RESULT, DAILY, 0, 0, 1e6, "Training", "EPOCHS",                             \
         "linear warm-up before the schedule")                                                      \
-    DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", dt_milestones_parse, "Training", "LIST",     \
+    DT_TEXT(X, milestones, RESULT, DAILY, "0.5,0.75", &dt_milestones_syntax, "Training", "LIST",     \
         "step: multiply by --gamma at these fractions of the run (the nearest step)")              \
     DT_REAL(X, gamma, RESULT, DAILY, 0.1, 0, 1, "Training", "G", "step: factor at each milestone") \
     DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
@@ -140,7 +140,7 @@ typedef enum dt_option_scope {
         "loss: log(p + E), or (0) log-sum-exp (auto: 1e-24 for resnet50's mindspore variant, else 0)") \
     DT_CHOICE(X, reduce, RESULT, RARE, "mean", " mean sum", "Training", "HOW",                     \
         "weigh a sample 1/global batch, or (sum) shards/global batch")                             \
-    DT_TEXT(X, grad_compress, RESULT, RARE, "none", dt_grad_compress_parse, "Training", "HOW",     \
+    DT_TEXT(X, grad_compress, RESULT, RARE, "none", &dt_grad_compress_syntax, "Training", "HOW",     \
         "bf16: round each shard's gradient once, and send that; 2bit:T: send -T, 0 or T (0.001), keep the rest for the next step; or none") \
     DT_COUNT(X, seed, RESULT, DAILY, 1, 0, 4294967295.0, "Training", "N", "key of all random draws") \
     DT_CHOICE(X, precision, RESULT, SAID, "auto", " auto fp32 bf16", "Machine", "TYPE",            \
@@ -167,13 +167,13 @@ typedef enum dt_option_scope {
         "progress bar or lines; or the tutorial's, or the course's lines")                         \
     DT_TEXT(X, log_dir, HERE, SAID, "", NULL, "Output", "DIR",                                     \
         "a file for each rank there: what it says, with time, rank and host")                      \
-    DT_TEXT(X, trace, HERE, SAID, "", dt_trace_parse, "Output", "FILE.json[@A:B]",                 \
+    DT_TEXT(X, trace, HERE, SAID, "", &dt_trace_syntax, "Output", "FILE.json[@A:B]",                 \
         "times of all ranks in steps A to B since this start (1:20), for ui.perfetto.dev: phases, layers, buckets, waiting") \
-    DT_TEXT(X, save_every, HOW, DAILY, "10m", dt_save_every_parse, "Checkpoints", "WHEN",          \
+    DT_TEXT(X, save_every, HOW, DAILY, "10m", &dt_save_every_syntax, "Checkpoints", "WHEN",          \
         "checkpoint every N steps, or 30s, 10m, 2h (0: at a stop alone)")                          \
     DT_FLAG(X, save_shards, HOW, RARE, false, "Checkpoints",                                       \
         "each rank writes a part of every checkpoint, on a disk that all hosts share")             \
-    DT_TEXT(X, stop_after, HERE, DAILY, "0", dt_stop_after_parse, "Checkpoints", "TIME",           \
+    DT_TEXT(X, stop_after, HERE, DAILY, "0", &dt_stop_after_syntax, "Checkpoints", "TIME",           \
         "end with a checkpoint and code 75, as by SIGUSR1, after 30s, 10m or 2h (0: never)")       \
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
     DT_FLAG(X, keep_best, HOW, DAILY, false, "Checkpoints",                                        \
@@ -272,10 +272,12 @@ typedef union dt_option_form {
         double fraction[DT_MAX_MILESTONES];
     } milestones;
 } dt_option_form;
-/* DT_CONFIG says what is wanted. */
-typedef dt_status dt_option_parse(const char *text, dt_option_form *f);
-dt_option_parse dt_bn_parse, dt_save_every_parse, dt_stop_after_parse, dt_trace_parse,
-    dt_milestones_parse, dt_lr_scale_parse, dt_grad_compress_parse;
+typedef struct dt_option_syntax {
+    bool (*parse)(const char *text, dt_option_form *f); /* false: it has another form */
+    const char *want;
+} dt_option_syntax;
+extern const dt_option_syntax dt_bn_syntax, dt_save_every_syntax, dt_stop_after_syntax,
+    dt_trace_syntax, dt_milestones_syntax, dt_lr_scale_syntax, dt_grad_compress_syntax;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */
@@ -286,8 +288,8 @@ typedef struct dt_option_row {
     const char *commands; /* that take it, a space before each; "": training */
     size_t offset;        /* in dt_options */
     double low, high;
-    const char *choices;    /* words, a space before each */
-    dt_option_parse *parse; /* NULL: any text fits */
+    const char *choices;            /* words, a space before each */
+    const dt_option_syntax *syntax; /* NULL: any text fits */
     const char *group, *metavar, *help;
 } dt_option_row;
 extern const dt_option_row dt_option_table[];
@@ -302,6 +304,8 @@ const char *dt_option_text(const dt_option_row *row, const dt_options *o, char *
  * command line, DT_CONFIG in files. Local. */
 dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *text,
                         const char *place, dt_status code) DT_MUST_CHECK;
+/* What a text means that dt_option_set has accepted. Local. */
+dt_option_form dt_option_meaning(const dt_option_syntax *syntax, const char *text);
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
 /* The option that is meant by an unknown name: the one that other programs call so, else the one
  * whose name is the fewest edits away (Levenshtein), if they are few. With on_line it may also be

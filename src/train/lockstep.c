@@ -32,11 +32,8 @@ static int64_t node_shards(const dt_run *r)
 
 dt_status dt_lockstep_resolve(dt_run *r)
 {
-    dt_option_form form;
-    int64_t group = 0;
+    int64_t group = DT_MIN(dt_option_meaning(&dt_bn_syntax, r->o.bn).bn, r->o.shards);
 
-    DT_TRY(dt_comm_agree(r->comm, dt_bn_parse(r->o.bn, &form)));
-    group = DT_MIN(form.bn, r->o.shards);
     if (group < 0) {
         group = node_shards(r);
         int64_t range[2] = {group, -group};

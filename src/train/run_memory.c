@@ -19,11 +19,10 @@ static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs
     const bool cut = kind == DT_SLAB_CUT;
     const size_t floats = dt_model_floats(r->model, kind);
     const bool any = strcmp(r->o.exchange, "auto") == 0 || strcmp(r->o.exchange, "shared") == 0;
-    dt_option_form form;
+    const dt_option_form form = dt_option_meaning(&dt_grad_compress_syntax, r->o.grad_compress);
     dt_span *tensor = NULL;
     size_t count = 0;
 
-    DT_TRY(dt_grad_compress_parse(r->o.grad_compress, &form));
     DT_TRY(dt_calloc(&tensor, r->net->params + 1, sizeof *tensor, "the exchange"));
     for (size_t i = r->net->params; i-- > 0;) {
         const dt_piece own = dt_model_piece(r->model, i);

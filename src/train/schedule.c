@@ -64,7 +64,8 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
                         .gamma = o->gamma,
                         .peak = o->peak,
                         .warmup = llround(o->warmup * (double)steps_per_epoch)};
-    dt_option_form scale, f;
+    const dt_option_form scale = dt_option_meaning(&dt_lr_scale_syntax, o->lr_scale);
+    const dt_option_form f = dt_option_meaning(&dt_milestones_syntax, o->milestones);
 
 #define X(name)                                                                                    \
     if (strcmp(o->schedule, #name) == 0)                                                           \
@@ -73,8 +74,6 @@ dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_pe
 #undef X
     if (!made.rate)
         return dt_fail(DT_BUG, "no schedule '%s'", o->schedule);
-    DT_TRY(dt_milestones_parse(o->milestones, &f));
-    DT_TRY(dt_lr_scale_parse(o->lr_scale, &scale));
     const bool scales = strcmp(scale.worded.word, "none") != 0;
     const bool linear = strcmp(scale.worded.word, "linear") == 0;
     const double ratio = (double)global_batch / scale.worded.number;

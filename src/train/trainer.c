@@ -344,15 +344,16 @@ static dt_status restore(training *t, char path[PATH_MAX])
 static dt_status begin(training *t)
 {
     dt_run *r = t->run;
-    dt_option_form form;
+    const dt_option_form every = dt_option_meaning(&dt_save_every_syntax, r->o.save_every);
+    const double stop_s =
+        dt_option_meaning(&dt_stop_after_syntax, r->o.stop_after).save_every.seconds;
     char path[PATH_MAX] = "";
     const bool leads = r->comm->rank == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
-    DT_TRY(dt_comm_agree(r->comm, dt_save_every_parse(r->o.save_every, &form)));
-    t->save_steps = form.save_every.steps;
-    t->save_s = form.save_every.seconds;
-    DT_TRY(dt_comm_agree(r->comm, dt_stop_after_parse(r->o.stop_after, &form)));
+    DT_TRY(dt_comm_barrier(r->comm));
+    t->save_steps = every.save_every.steps;
+    t->save_s = every.save_every.seconds;
     t->at = (dt_position){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
@@ -385,8 +386,8 @@ static dt_status begin(training *t)
     DT_OBSERVE_OPEN(st, t->observed, set_up, r->comm, &r->o, r,
                     leads ? t->session.folder.path : NULL);
     DT_TRY(st);
-    if (leads && form.save_every.seconds > 0)
-        dt_signals_stop_after(form.save_every.seconds);
+    if (leads && stop_s > 0)
+        dt_signals_stop_after(stop_s);
     dt_activity_behind(t->at.run_step);
     return DT_OK;
 }

@@ -135,12 +135,9 @@ TEST(reals_come_back)
 
 /* What a text means, as numbers: bn's group of 8 shards; steps and seconds; milestones; the number
  * of a word; the length of a file's name, and steps. */
-static dt_status meaning(const char *option, const char *text, double n[4])
+static void meaning(const char *option, const char *text, double n[4])
 {
-    dt_option_form f;
-
-    memset(&f, 0, sizeof f);
-    const dt_status st = row_of(option)->parse(text, &f);
+    const dt_option_form f = dt_option_meaning(row_of(option)->syntax, text);
     const double said[][4] = {{(double)DT_MIN(f.bn, 8)},
                               {(double)f.save_every.steps, f.save_every.seconds},
                               {f.milestones.count, f.milestones.fraction[0],
@@ -149,7 +146,6 @@ static dt_status meaning(const char *option, const char *text, double n[4])
                               {f.trace.file, (double)f.trace.steps[0], (double)f.trace.steps[1]}};
     const size_t which = strcspn("bsmlt", (const char[]){*option == 'g' ? 'l' : *option, '\0'});
     memcpy(n, said[which], sizeof said[which]);
-    return st;
 }
 
 TEST(forms_have_meanings)
@@ -191,15 +187,15 @@ TEST(forms_have_meanings)
 
     dt_options_init(&o);
     for (size_t i = 0; i < DT_COUNT_OF(good); i++) {
-        assert_ok(meaning(good[i].option, good[i].text, n));
+        meaning(good[i].option, good[i].text, n);
         assert_memory_equal(n, good[i].n, sizeof n);
         assert_ok(set(&o, good[i].option, good[i].text));
     }
     for (size_t i = 0; i < DT_COUNT_OF(refused); i++)
         for (size_t k = 0; k < 16 && refused[i].bad[k]; k++) {
-            assert_fails(meaning(refused[i].option, refused[i].bad[k], n), DT_CONFIG,
-                         refused[i].want);
-            assert_fails(set(&o, refused[i].option, refused[i].bad[k]), DT_CONFIG, "here: '");
+            const dt_status st = set(&o, refused[i].option, refused[i].bad[k]);
+            assert_true(strncmp(dt_fail_text(), "here: '", 7) == 0);
+            assert_fails(st, DT_CONFIG, refused[i].want);
         }
 }
 
@@ -274,8 +270,9 @@ TEST(batches_and_shards_fit)
 /* Without extra/split only words that cut nothing are taken. */
 TEST(a_build_may_not_cut)
 {
-    static const char *const strategies[] = {"", "data_parallel", "hybrid all=batch  fc=batch",
-                                             "all=batch fc=out", "fc", "@a.yaml", "auto all=batch"};
+    static const char *const strategies[] = {
+        "",        "data_parallel", "hybrid all=batch  fc=batch", "all=batch fc=out", "fc",
+        "@a.yaml", "auto all=batch"};
 
     for (int i = 0; i < 2 * (int)DT_COUNT_OF(strategies); i++) {
         dt_options o;
