@@ -11,24 +11,13 @@ static bool config_null(const dt_events *e, const char *text)
            (!text[0] || dt_words_have(" ~ null Null NULL", text));
 }
 
-/* The event is a key. */
-static dt_status config_key(const dt_events *e, const dt_layer *layer, size_t *option)
+/* The event is a key that is no option's. */
+static dt_status config_unknown(const dt_events *e, const char *name)
 {
-    const char *name = dt_events_text(e);
+    const char *meant = dt_option_meant(name, false);
 
-    if (!name)
-        return dt_events_fail(e, e->event.start_mark, "expected the name of an option");
-    const dt_option_row *row = dt_option_find(name);
-    const char *meant = row ? NULL : dt_option_meant(name, false);
-    if (!row)
-        return dt_events_fail(e, e->event.start_mark, "unknown option '%s'%s%s%s", name,
-                              meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
-    *option = (size_t)(row - dt_option_table);
-    const dt_layer_value *v = &layer->value[*option];
-    if (v->text)
-        return dt_events_fail(e, e->event.start_mark, "'%s' is given twice, first at %s:%u:%u",
-                              name, e->path, v->line, v->column);
-    return DT_OK;
+    return dt_events_fail(e, e->event.start_mark, "unknown option '%s'%s%s%s", name,
+                          meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 /* A run of an older version has the number of a word apart, and behind it. */
@@ -63,26 +52,32 @@ static dt_status config_gone(dt_events *e, dt_layer *layer, const dt_option_gone
 static dt_status config_pair(dt_events *e, void *context)
 {
     dt_layer *layer = context;
-    size_t option = 0;
     const char *key = dt_events_text(e);
-    const dt_option_gone *gone = key ? dt_option_gone_find(key) : NULL;
 
+    if (!key)
+        return dt_events_fail(e, e->event.start_mark, "expected the name of an option");
+    const dt_option_row *row = dt_option_find(key);
+    const dt_option_gone *gone = dt_option_gone_find(key);
     if (gone)
         return config_gone(e, layer, gone);
-    DT_TRY(config_key(e, layer, &option));
+    if (!row)
+        return config_unknown(e, key);
+    dt_layer_value *v = &layer->value[row - dt_option_table];
+    if (v->text)
+        return dt_events_fail(e, e->event.start_mark, "'%s' is given twice, first at %s:%u:%u", key,
+                              e->path, v->line, v->column);
     DT_TRY(dt_events_next(e));
-    const char *name = dt_option_table[option].name, *text = dt_events_text(e);
-    dt_layer_value *v = &layer->value[option];
+    const char *text = dt_events_text(e);
     if (!text)
         return dt_events_fail(e, e->event.start_mark,
                               "'%s' takes one value without zero bytes, "
                               "expected no list, mapping or alias",
-                              name);
+                              row->name);
     if (config_null(e, text))
         return dt_events_fail(e, e->event.start_mark,
                               "'%s' has no value: leave the line out for the default, or quote "
                               "'%s' if you mean the text",
-                              name, text);
+                              row->name, text);
     v->owned = strdup(text);
     v->text = v->owned;
     v->line = (unsigned)e->event.start_mark.line + 1;

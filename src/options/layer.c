@@ -10,14 +10,6 @@ void dt_layer_release(dt_layer *l)
     *l = (dt_layer){.file = ""};
 }
 
-const char *dt_argument_name(const char *option, char name[DT_OPTION_NAME])
-{
-    snprintf(name, DT_OPTION_NAME, "%s", option);
-    for (char *c = name; *c; c++)
-        *c = *c == '_' ? '-' : *c;
-    return name;
-}
-
 const char *dt_variable_name(const char *option, char name[DT_OPTION_NAME])
 {
     snprintf(name, DT_OPTION_NAME, "DTRAIN_%s", option);

@@ -22,13 +22,23 @@ void dt_options_init(dt_options *o)
 
 /* ---- Names ----------------------------------------------------------------------- */
 
+static const char *respell(const char *name, char from, char to, char spelled[DT_OPTION_NAME])
+{
+    snprintf(spelled, DT_OPTION_NAME, "%s", name);
+    for (char *c = spelled; *c; c++)
+        *c = *c == from ? to : *c;
+    return spelled;
+}
+
 /* As tables have it. */
 static const char *plain_name(const char *name, char plain[DT_OPTION_NAME])
 {
-    snprintf(plain, DT_OPTION_NAME, "%s", name);
-    for (char *c = plain; *c; c++)
-        *c = *c == '-' ? '_' : *c;
-    return plain;
+    return respell(name, '-', '_', plain);
+}
+
+const char *dt_argument_name(const char *option, char name[DT_OPTION_NAME])
+{
+    return respell(option, '_', '-', name);
 }
 
 const dt_option_row *dt_option_find(const char *name)
