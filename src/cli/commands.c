@@ -60,25 +60,20 @@ const dt_command dt_core_command[DT_CORE_COMMANDS] = {
 };
 /* clang-format on */
 
-enum { MOST_LISTS = 16 };
-static struct {
-    const dt_command *first;
-    size_t count;
-} lists[MOST_LISTS] = {{dt_core_command, DT_CORE_COMMANDS}};
-static size_t lists_used = 1;
+enum { MOST_ADDED = 64 };
+static const dt_command *added[MOST_ADDED + 1]; /* NULL behind the last */
 
 void dt_commands_add(const dt_command *list, size_t count)
 {
-    if (lists_used < MOST_LISTS) /* there are fewer extras */
-        lists[lists_used].first = list, lists[lists_used++].count = count;
+    static size_t used;
+
+    for (size_t i = 0; i < count && used < MOST_ADDED; i++) /* there are fewer */
+        added[used++] = &list[i];
 }
 
 const dt_command *dt_command_at(size_t i)
 {
-    for (size_t k = 0; k < lists_used; i -= lists[k++].count)
-        if (i < lists[k].count)
-            return &lists[k].first[i];
-    return NULL;
+    return i < DT_CORE_COMMANDS ? &dt_core_command[i] : added[i - DT_CORE_COMMANDS];
 }
 
 const dt_command *dt_command_find(const char *name)
