@@ -35,23 +35,19 @@ void dt_optim_close(dt_optim *x)
     *x = (dt_optim){0};
 }
 
-typedef struct optim_rule {
-    float lr, mu, decay;
-    bool nesterov;
-} optim_rule;
-
 /* Without decay g is taken as it is: g + 0 * w would lose the sign of zero, and a
  * weight that has overflowed would spoil its gradient. */
-static void optim_update(optim_rule u, float *restrict w, float *restrict m,
-                         const float *restrict g, size_t n)
+static void optim_update(const dt_optim *x, float lr, float decay, float *restrict w,
+                         float *restrict m, const float *restrict g, size_t n)
 {
-    const bool decays = u.decay != 0;
+    const bool decays = decay != 0, nesterov = x->nesterov;
+    const float mu = x->mu;
 
     for (size_t i = 0; i < n; i++) {
-        const float d = decays ? g[i] + u.decay * w[i] : g[i];
-        const float v = u.mu * m[i] + d;
+        const float d = decays ? g[i] + decay * w[i] : g[i];
+        const float v = mu * m[i] + d;
         m[i] = v;
-        w[i] -= u.lr * (u.nesterov ? d + u.mu * v : v);
+        w[i] -= lr * (nesterov ? d + mu * v : v);
     }
 }
 
@@ -63,8 +59,7 @@ static void optim_range(const dt_optim *x, size_t first, size_t last, const floa
         const size_t a = DT_MAX(t->span.first, first);
         const size_t b = DT_MIN(t->span.first + t->span.count, last);
         if (a < b)
-            optim_update((optim_rule){lr, x->mu, t->decay, x->nesterov}, x->master + a,
-                         x->momentum + a, grad + a, b - a);
+            optim_update(x, lr, t->decay, x->master + a, x->momentum + a, grad + a, b - a);
     }
 }
 
