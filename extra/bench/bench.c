@@ -79,8 +79,8 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     row->median_s = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     row->low_s = seconds[0];
     row->high_s = seconds[n - 1];
-    row->images_per_s = (double)last->images / row->median_s;
-    row->loss = last->loss;
+    row->images_per_s = (double)last->record.images / row->median_s;
+    row->loss = last->record.loss;
     for (int p = DT_AT_data; p <= DT_AT_update; p++)
         row->phase_s[p] = dt_record_seconds(DT_LANE_PHASE, p, DT_RECORD_KINDS) / (double)n;
     row->ranks = r->comm->world;

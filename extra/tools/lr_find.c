@@ -18,20 +18,20 @@ static dt_status find_steps(dt_run *r)
             dt_run_step(r, i / r->steps_per_epoch, i % r->steps_per_epoch, false, &result);
         if (st != DT_OK) /* that the loss is not finite has been printed */
             return st == DT_NUMERIC && i > 0 ? DT_OK : st;
-        sum = keep * sum + result.loss;
+        sum = keep * sum + result.record.loss;
         weights = keep * weights + 1;
         const double smoothed = sum / weights;
         if (i >= settled && before - smoothed > fall) {
             fall = before - smoothed;
             best = lr_before; /* the loss precedes the update by its own rate */
         }
-        lr_before = result.lr;
+        lr_before = result.record.lr;
         if (r->comm->rank == 0)
             printf(r->o.json ? "{\"step\": %lld, \"lr\": %.9g, \"loss\": %.9g, \"smoothed\": %.9g, "
                                "\"suggested\": %.9g}\n"
                              : "step %3lld: learning rate %.3g, loss %.4f, smoothed %.4f; the loss "
                                "fell fastest at --lr %.3g\n",
-                   (long long)i + 1, result.lr, result.loss, smoothed, best);
+                   (long long)i + 1, result.record.lr, result.record.loss, smoothed, best);
         if (smoothed > 4 * least)
             break;
         before = smoothed;

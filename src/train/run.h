@@ -13,7 +13,7 @@
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 
 /* Members of a shard's leaf in the loss tree; first_loss is 0 except in shard 0. */
-enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_CORRECT, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
+enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 
 typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
 
@@ -34,7 +34,7 @@ enum { DT_DOMAINS = 2 };
  * batch-norm statistics, else one. */
 enum { DT_MAX_PLANS = 4 }; /* 2 sizes (shards differ by one image) x 2 (full, last batch) */
 typedef struct dt_contexts {
-    dt_plan *plan[DT_MAX_PLANS]; /* owned, like all below; NULL after the last */
+    dt_plan *plan[DT_MAX_PLANS];   /* owned, like all below; NULL after the last */
     dt_plan *remote[DT_MAX_PLANS]; /* where layers are cut: of other ranks' shards; else NULL */
     int width;                     /* places */
     int first_home, homes;         /* those of the rank's own shards */
@@ -181,13 +181,8 @@ int dt_banner_ranks(int cores, int ranks, int threads, int64_t shards);
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
 typedef struct dt_step_result {
-    bool save, stop;   /* a rank asked for it: it holds for all, after this step */
-    double loss;       /* mean over the global batch, the same on all ranks */
-    double first_loss; /* mean over shard 0 */
-    double own_loss;   /* mean over this rank's shards; loss where these are all, or none */
-    double accuracy;   /* of the training batch */
-    double lr;
-    int64_t images;
+    bool save, stop;       /* a rank asked for it: it holds for all, after this step */
+    dt_step_record record; /* but `own_loss` the same on all ranks; without times */
 } dt_step_result;
 /* One optimizer step on global batch `step` of `epoch` (both from 0); `save`: this rank asks for
  * a checkpoint. DT_NUMERIC, agreed and printed, before anything is updated, when the loss is not
@@ -266,7 +261,7 @@ extern const struct dt_run_split {
     dt_status (*collect)(dt_run *r);
     /* Rank 0's whole state to all pieces, which are not yet packed. Collective. */
     dt_status (*spread)(dt_run *r);
-} *dt_run_split;
+} * dt_run_split;
 static inline bool dt_grid_cuts(const dt_run *r)
 {
     return r->grid.parts > 1;

@@ -66,7 +66,6 @@ static void push_shard(dt_run *r, int k, int shard, bool save)
     r->own_loss += result->loss_sum;
     loss[DT_SUM_LOSS] = result->loss_sum;
     loss[DT_SUM_FIRST_LOSS] = shard == 0 ? result->loss_sum : 0;
-    loss[DT_SUM_CORRECT] = (double)result->correct;
     loss[DT_SUM_SAVE] = save;
     loss[DT_SUM_STOP] = dt_signals_stop() != 0;
     dt_reduce_push(r->loss_tree);
@@ -176,8 +175,8 @@ void dt_run_bind(dt_run *r, const dt_weights *w)
     const bool averages = home->average.bytes > 0 && w->master == home->average.mem;
 
     dt_model_bind(r->model, w, home->packed.mem);
-    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem,
-                      r->grid.by_input.mem, cut->packed.mem);
+    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem, r->grid.by_input.mem,
+                      cut->packed.mem);
 }
 
 dt_status dt_run_use(dt_run *r, const dt_weights *w)
@@ -251,18 +250,21 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     for (int first = all ? r->grid.first : r->first_shard; first < end; first += r->contexts.width)
         DT_TRY(run_wave(r, epoch, step, first, save));
     DT_TRY(sum_up(r, &s, save));
+    const double loss = dt_nan_unsigned(s.loss[DT_SUM_LOSS] / (double)n);
     *result = (dt_step_result){.save = s.asked[0] != 0,
                                .stop = s.asked[1] != 0,
-                               .loss = dt_nan_unsigned(s.loss[DT_SUM_LOSS] / (double)n),
-                               .first_loss = s.loss[DT_SUM_FIRST_LOSS] / of_first,
-                               .accuracy = s.loss[DT_SUM_CORRECT] / (double)n,
-                               .lr = lr,
-                               .images = n};
-    result->own_loss = own_loss(r, n, result->loss);
+                               .record = {.epoch = epoch + 1,
+                                          .step = step + 1,
+                                          .run_step = global_step + 1,
+                                          .loss = loss,
+                                          .first_loss = s.loss[DT_SUM_FIRST_LOSS] / of_first,
+                                          .own_loss = own_loss(r, n, loss),
+                                          .lr = lr,
+                                          .images = n}};
     dt_activity_phase(DT_AT_checks);
-    if (!isfinite(result->loss) && !r->grid.trial) {
+    if (!isfinite(loss) && !r->grid.trial) {
         DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END);
-        return dt_comm_agree(r->comm, loss_failed(r, epoch, step, result->loss, lr));
+        return dt_comm_agree(r->comm, loss_failed(r, epoch, step, loss, lr));
     }
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_STEP);
     DT_TRY(update(r, &s, lr, global_step == 0));

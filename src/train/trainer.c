@@ -100,19 +100,11 @@ static dt_status train_step(training *t)
         t->steps_s += dt_seconds() - began;
         t->steps++;
     }
-    at->loss_sum += result.loss * (double)result.images;
-    at->images += result.images;
-    DT_TRY(dt_session_step(&t->session, r,
-                           &(dt_step_record){.epoch = at->epoch + 1,
-                                             .step = at->step,
-                                             .run_step = at->run_step,
-                                             .loss = result.loss,
-                                             .first_loss = result.first_loss,
-                                             .own_loss = result.own_loss,
-                                             .lr = result.lr,
-                                             .images = result.images,
-                                             .seconds = dt_seconds() - began,
-                                             .time = dt_time()}));
+    at->loss_sum += result.record.loss * (double)result.record.images;
+    at->images += result.record.images;
+    result.record.seconds = dt_seconds() - began;
+    result.record.time = dt_time();
+    DT_TRY(dt_session_step(&t->session, r, &result.record));
     if (result.stop)
         return preempted(t);
     if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))

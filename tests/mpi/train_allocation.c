@@ -66,18 +66,12 @@ static void steps_run(dt_run *r, dt_session *s, int64_t first, int64_t end)
         const int64_t epoch = step / r->steps_per_epoch, at = step % r->steps_per_epoch;
         dt_step_result result;
         assert_ok(dt_run_step(r, epoch, at, false, &result));
-        assert_ok(dt_session_step(s, r,
-                                  &(dt_step_record){.epoch = epoch + 1,
-                                                    .step = at + 1,
-                                                    .run_step = step + 1,
-                                                    .loss = result.loss,
-                                                    .lr = result.lr,
-                                                    .images = result.images,
-                                                    .seconds = 0.1}));
+        result.record.seconds = 0.1;
+        assert_ok(dt_session_step(s, r, &result.record));
         if (at + 1 == r->steps_per_epoch)
             assert_ok(dt_session_epoch(s, r,
                                        &(dt_epoch_record){.epoch = epoch + 1,
-                                                          .train_loss = result.loss,
+                                                          .train_loss = result.record.loss,
                                                           .test_loss = 2,
                                                           .correct = 1,
                                                           .test_images = 10,
