@@ -1,10 +1,17 @@
-/* convert.h - models in other forms, and files that other programs read; the public header of
- * extra/convert. Everything is Local. */
+/* convert.h - models in other forms, and files and lines that other programs read; the public
+ * header of extra/convert. Everything is Local. */
 #ifndef DT_CONVERT_H
 #define DT_CONVERT_H
 #include "cli/cli.h"
 
 void dt_extra_convert(void);
+
+/* ---- Log styles of tutorials ---------------------------------------------------------- */
+
+void dt_tutorial_styles(void); /* adds them */
+/* x as NumPy prints a float32: the fewest digits that give the same number back. Returns out. */
+enum { DT_FLOAT32_CHARS = 32 };
+const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS]);
 
 /* ---- Records for TensorBoard ---------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* extra.c - models in other forms: their mean, other namings and formats, other pieces; and the
- * commands and formats that extra/convert adds. */
+/* extra.c - models in other forms: their mean, other namings and formats, other pieces; and all
+ * that extra/convert adds. */
 #include "convert.h"
 #include "formats.h"
 
@@ -281,4 +281,5 @@ void dt_extra_convert(void)
 {
     dt_formats_set(formats, DT_COUNT_OF(formats));
     dt_commands_add(commands, DT_COUNT_OF(commands));
+    dt_tutorial_styles();
 }

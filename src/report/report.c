@@ -4,7 +4,7 @@
  *
  * docs/formats.md describes each member. Numbers have 9 significant digits (a float32 comes back
  * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
-#include "style.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,9 @@ static dt_status open_metrics(const dt_report_setup *u, int *fd)
 
 dt_status dt_report_open(dt_report *r, const char *style, const dt_report_setup *setup)
 {
-    *r = (dt_report){.setup = *setup, .style = dt_style_find(style)};
+    *r = (dt_report){.setup = *setup};
+    for (int i = 0; i < DT_STYLES && dt_styles[i]; i++)
+        r->style = strcmp(style, dt_styles[i]->name) == 0 ? dt_styles[i] : r->style;
     const dt_status st = setup->path ? open_metrics(setup, &r->metrics) : DT_OK;
     if (st != DT_OK)
         *r = (dt_report){.style = NULL};

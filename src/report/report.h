@@ -16,7 +16,7 @@ typedef struct dt_step_record {
     int64_t run_step;    /* from 1, within the run */
     double loss, lr;     /* of the global batch */
     double first_loss;   /* of shard 0 */
-    double own_loss;     /* of this rank's shards */
+    double own_loss;     /* of this rank's shards; loss where these are all, or none */
     int64_t images;      /* of this step */
     double seconds;      /* wall time of this step */
     double time;         /* when it ended, in seconds since 1970 */
@@ -81,11 +81,24 @@ typedef struct dt_report_setup {
     int64_t keep_bytes; /* of metrics.jsonl: what the checkpoint that is resumed has recorded */
 } dt_report_setup;
 
+/* What a log style prints, to setup.out; NULL: nothing. */
+struct dt_report;
+typedef struct dt_style {
+    const char *name;
+    void (*step)(struct dt_report *r, const dt_step_record *s);
+    void (*epoch)(struct dt_report *r, const dt_epoch_record *e);
+    void (*test)(struct dt_report *r, int64_t done, int64_t images, double seconds);
+    void (*end)(struct dt_report *r, const dt_end_record *end);
+} dt_style;
+/* `auto`, and behind it those that an extra adds; NULL: no more. */
+enum { DT_STYLES = 3 };
+extern const dt_style *dt_styles[DT_STYLES];
+
 typedef struct dt_report {
     dt_report_setup setup;
-    const struct dt_style *style; /* NULL: nothing is printed, or not any more */
-    bool drawn;                   /* the cursor stands after a bar */
-    double test_shown;            /* seconds of the test when its bar or line was last shown */
+    const dt_style *style; /* NULL: nothing is printed, or not any more */
+    bool drawn;            /* the cursor stands after a bar */
+    double test_shown;     /* seconds of the test when its bar or line was last shown */
     /* This epoch's steps so far, of this process, and those when something was last printed: */
     double seconds, shown_seconds;
     int64_t images, shown_images;
@@ -112,6 +125,7 @@ void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds);
 dt_status dt_report_end(dt_report *r, const dt_end_record *end) DT_MUST_CHECK;
 /* The length of metrics.jsonl, for a checkpoint, and the descriptor to sync first. DT_IO. */
 dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd) DT_MUST_CHECK;
-void dt_report_close(dt_report *r); /* a zeroed r is allowed */
+void dt_report_close(dt_report *r);                            /* a zeroed r is allowed */
+void dt_report_hashes(dt_report *r, const dt_end_record *end); /* for a style's end */
 
 #endif

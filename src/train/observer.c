@@ -19,7 +19,8 @@ void dt_observers_close(void **observed, int code)
 
 dt_status dt_observers_check(const dt_options *o)
 {
-    static const char *const option[] = {"check_every", "replay_every", "stall_abort", "trace"};
+    static const char *const option[] = {"check_every", "replay_every", "stall_abort", "trace",
+                                         "log_style"};
     char said[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
 
     for (size_t k = 0; k < DT_COUNT_OF(option); k++) {

@@ -9,6 +9,7 @@
 
 #include "allocations.h"
 #include "check/check.h"
+#include "convert/convert.h"
 #include "small_run.h"
 #include "split/split.h"
 #include "train/session.h"
@@ -158,5 +159,6 @@ int main(int argc, char **argv)
     dt_extra_split();
     ranks_open(argc, argv);
     dt_extra_check();
+    dt_tutorial_styles();
     return ranks_close(cmocka_run_group_tests_name("allocation", tests, NULL, NULL));
 }

@@ -6,7 +6,8 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "report/style.h"
+#include "convert/convert.h"
+#include "report/report.h"
 
 /* ---- Where a report goes, and what came out -------------------------------------- */
 
@@ -31,6 +32,7 @@ static int make(void **state)
     f->out = fdopen(fd, "w");
     assert_non_null(f->out);
     *state = f;
+    dt_tutorial_styles();
     return 0;
 }
 
@@ -279,12 +281,24 @@ TEST(float32_texts_are_numpys)
         double x;
         const char *text;
     } cases[] = {
-        {2.0084016, "2.0084016"},   {2.3025851, "2.3025851"},   {2, "2.0"},
-        {100, "100.0"},             {0.1, "0.1"},               {-0.0, "-0.0"},
-        {0, "0.0"},                 {123456, "123456.0"},       {16777216, "16777216.0"},
-        {1e-5, "1e-05"},            {9.9999e-05, "9.9999e-05"}, {1.5e-7, "1.5e-07"},
-        {1e-45, "1e-45"},           {1e16, "1e+16"},            {3.4e38, "3.4e+38"},
-        {0.00123, "0.00123"},       {(double)NAN, "nan"},       {(double)INFINITY, "inf"},
+        {2.0084016, "2.0084016"},
+        {2.3025851, "2.3025851"},
+        {2, "2.0"},
+        {100, "100.0"},
+        {0.1, "0.1"},
+        {-0.0, "-0.0"},
+        {0, "0.0"},
+        {123456, "123456.0"},
+        {16777216, "16777216.0"},
+        {1e-5, "1e-05"},
+        {9.9999e-05, "9.9999e-05"},
+        {1.5e-7, "1.5e-07"},
+        {1e-45, "1e-45"},
+        {1e16, "1e+16"},
+        {3.4e38, "3.4e+38"},
+        {0.00123, "0.00123"},
+        {(double)NAN, "nan"},
+        {(double)INFINITY, "inf"},
         {-(double)INFINITY, "-inf"},
     };
     char text[DT_FLOAT32_CHARS];
