@@ -9,14 +9,6 @@
 
 #include "signals.h"
 
-/* What the ranks find out, in one array of int64: an integer sum over ranks joins the counts, and
- * passes on a chunk's loss, whose bits are 0 on all ranks but one. */
-typedef struct tally {
-    int64_t *loss_bits;                          /* [chunks] bits of a float64 */
-    int64_t *flipped, *seen, *right, *confusion; /* as dt_test_result has them */
-    size_t words;                                /* of all */
-} tally;
-
 /* The tree of docs/numerics.md section 3 over the losses of chunks [a, b). */
 static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)
 {
@@ -76,7 +68,7 @@ static int64_t chunk_images(const dt_run *r, int64_t k)
 }
 
 /* The group's chunks of a round, of which chunk k is this rank's. */
-static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
+static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
 {
     const int classes = r->net->spec.classes;
     const int64_t first = k * r->test_chunk, count = chunk_images(r, k);
@@ -87,7 +79,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
     dt_exec *e = c->now[c->first_home];
     DT_TRY(run_chunks(r, first, count, false));
     if (e)
-        memcpy(&t->loss_bits[k], &c->result[c->first_home].loss_sum, sizeof(double));
+        memcpy(&r->tally[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         const int label = dt_exec_labels(e)[i];
         const float *logits = dt_exec_logits(e) + i * classes;
@@ -96,18 +88,17 @@ static dt_status test_chunk(dt_run *r, int64_t k, const tally *t)
             DT_TRY(r->answer(r, first + i, logits));
         if (label < 0) /* its class is not known */
             continue;
-        t->seen[label]++;
-        t->right[label] += chosen == label;
-        if (r->o.confusion)
+        t->class_images[label]++;
+        t->class_correct[label] += chosen == label;
+        if (t->confusion)
             t->confusion[label * classes + chosen]++;
     }
-    return flips(r) ? flip_chunk(r, e, first, count, t->flipped) : DT_OK;
+    return flips(r) ? flip_chunk(r, e, first, count, &t->flipped) : DT_OK;
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
- * has failed: *stop. --dry-run ends with the first. */
-static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const tally *t,
-                             bool *stop)
+ * has failed: t->stop. --dry-run ends with the first. */
+static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, dt_test_result *t)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const double began = dt_seconds();
@@ -115,14 +106,13 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
     dt_status st = DT_OK;
 
     dt_activity_phase(DT_AT_test);
-    *stop = false;
-    for (int64_t first = 0; first < chunks && !*stop; first += world) {
+    for (int64_t first = 0; first < chunks && !t->stop; first += world) {
         const int64_t k = first + r->comm->rank;
         if (k - r->grid.part < chunks) /* the first of its group's */
             st = test_chunk(r, k, t);
         int64_t ends = st != DT_OK || dt_signals_stop() != 0;
         DT_TRY(dt_comm_max_i64(r->comm, &ends, 1));
-        *stop = ends != 0 || r->o.dry_run;
+        t->stop = ends != 0 || r->o.dry_run;
         if (report)
             dt_report_test(report, DT_MIN((first + world) * r->test_chunk, images), images,
                            dt_seconds() - began);
@@ -130,20 +120,20 @@ static dt_status test_chunks(dt_run *r, dt_report *report, int64_t chunks, const
     return st;
 }
 
-/* Memory is taken by the first test, used again by later ones. */
-static dt_status take_tally(dt_run *r, int64_t chunks, tally *t)
+/* What the ranks find out, in one array of int64: an integer sum over ranks joins the counts, and
+ * passes on a chunk's loss, whose bits (of a float64) are 0 on all ranks but one. Memory is taken
+ * by the first test, used again by later ones. */
+static dt_status take_tally(dt_run *r, int64_t chunks, dt_test_result *t, size_t *words)
 {
     const size_t classes = (size_t)r->net->spec.classes;
 
-    t->words = (size_t)chunks + 1 + 2 * classes + (r->o.confusion ? classes * classes : 0);
+    *words = (size_t)chunks + 1 + 2 * classes + (r->o.confusion ? classes * classes : 0);
     if (!r->tally)
-        DT_TRY(dt_calloc(&r->tally, t->words, sizeof *r->tally, "evaluation"));
-    memset(r->tally, 0, t->words * sizeof *r->tally);
-    t->loss_bits = r->tally;
-    t->flipped = t->loss_bits + chunks;
-    t->seen = t->flipped + 1;
-    t->right = t->seen + classes;
-    t->confusion = t->right + classes;
+        DT_TRY(dt_calloc(&r->tally, *words, sizeof *r->tally, "evaluation"));
+    memset(r->tally, 0, *words * sizeof *r->tally);
+    t->class_images = r->tally + chunks + 1; /* behind the losses and `flipped` */
+    t->class_correct = t->class_images + classes;
+    t->confusion = r->o.confusion ? t->class_correct + classes : NULL;
     return DT_OK;
 }
 
@@ -152,27 +142,23 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
     const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
-    tally t = {.words = 0};
-    bool stop = false;
+    dt_test_result t = {.images = images};
+    size_t words = 0;
 
-    DT_TRY(dt_comm_agree(r->comm, take_tally(r, chunks, &t)));
+    DT_TRY(dt_comm_agree(r->comm, take_tally(r, chunks, &t, &words)));
     if (average.net)
         DT_TRY(dt_run_use(r, &average));
-    DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t, &stop)));
+    DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t)));
     if (average.net)
         DT_TRY(dt_run_use(r, &w));
-    DT_TRY(dt_comm_sum_i64(r->comm, r->tally, t.words));
-    *result =
-        (dt_test_result){.stop = stop,
-                         .loss = dt_nan_unsigned(tree_sum(t.loss_bits, 0, chunks) / (double)images),
-                         .images = images,
-                         .flipped = *t.flipped,
-                         .class_images = t.seen,
-                         .class_correct = t.right,
-                         .confusion = r->o.confusion ? t.confusion : NULL};
+    r->tally[chunks] = t.flipped;
+    DT_TRY(dt_comm_sum_i64(r->comm, r->tally, words));
+    t.flipped = r->tally[chunks];
+    t.loss = dt_nan_unsigned(tree_sum(r->tally, 0, chunks) / (double)images);
     for (int c = 0; c < r->net->spec.classes; c++)
-        result->correct += t.right[c];
-    result->accuracy = (double)result->correct / (double)images;
+        t.correct += t.class_correct[c];
+    t.accuracy = (double)t.correct / (double)images;
+    *result = t;
     return DT_OK;
 }
 

@@ -96,7 +96,7 @@ struct dt_run {
     dt_grid grid;
     dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
-    int64_t *tally; /* of the last test, owned; NULL: there was none */
+    int64_t *tally; /* of the last test, owned; NULL: there was none (evaluate.c) */
     /* Called with each test image's logits; NULL: nothing is. Local. */
     dt_status (*answer)(const struct dt_run *r, int64_t image, const float *logits);
     dt_domain domain[DT_DOMAINS];
@@ -197,7 +197,7 @@ typedef struct dt_test_result {
     int64_t flipped; /* correct with the logits of each image and its mirror image added: --tta */
     /* Until the next test: [classes] images and correct ones; [classes][classes] images of a class
      * (row) by the network's answer, NULL without --confusion. */
-    const int64_t *class_images, *class_correct, *confusion;
+    int64_t *class_images, *class_correct, *confusion;
 } dt_test_result;
 static inline double dt_class_accuracy(const dt_test_result *t, int c)
 {
