@@ -1,4 +1,4 @@
-/* extra.c - the commands of extra/tools. */
+/* extra.c - the commands of extra/tools, and --dry-run. */
 #include "tools.h"
 
 /* clang-format off */
@@ -24,4 +24,5 @@ static const dt_command commands[] = {
 void dt_extra_tools(void)
 {
     dt_commands_add(commands, DT_COUNT_OF(commands));
+    dt_dry_runs();
 }

@@ -1,5 +1,5 @@
-/* tools.h - commands that look at a network, at files or at the machine, or use a model; the public
- * header of extra/tools. */
+/* tools.h - commands that look at a network, at files or at the machine, or use a model, and a run
+ * that only looks how long it would take; the public header of extra/tools. */
 #ifndef DT_TOOLS_H
 #define DT_TOOLS_H
 #include "cli/cli.h"
@@ -7,6 +7,7 @@
 struct json_t;
 
 void dt_extra_tools(void);
+void dt_dry_runs(void); /* adds --dry-run */
 
 /* Check path[0], a checkpoint, a run folder's checkpoints (newest first) and model, or a model
  * file: every byte, that all numbers are finite, that shapes fit the network; and of a run

@@ -19,8 +19,8 @@ void dt_observers_close(void **observed, int code)
 
 dt_status dt_observers_check(const dt_options *o)
 {
-    static const char *const option[] = {"check_every", "replay_every", "stall_abort", "trace",
-                                         "log_style"};
+    static const char *const option[] = {"check_every", "replay_every", "stall_abort",
+                                         "trace",       "log_style",    "dry_run"};
     char said[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
 
     for (size_t k = 0; k < DT_COUNT_OF(option); k++) {

@@ -207,6 +207,9 @@ static inline double dt_class_accuracy(const dt_test_result *t, int c)
  * obeyed after the current chunks. report: shows how far it is; NULL: nothing does. Collective. */
 dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result) DT_MUST_CHECK;
 
+/* --dry-run: takes the place of training, once a run is open; an extra sets it. Collective. */
+extern dt_status (*dt_dry_run)(dt_run *r);
+
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;

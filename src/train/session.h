@@ -13,10 +13,6 @@ typedef struct dt_session {
     dt_saver *saver; /* NULL: with --save-shards */
 } dt_session;
 
-/* Two steps and a round of the test of a run that was opened, and on rank 0 an estimate of the
- * whole; no file is written. Errors as dt_run_step and dt_run_load. Collective. */
-dt_status dt_dry_run(dt_run *r) DT_MUST_CHECK;
-
 /* Take the run folder. Local, on rank 0. */
 dt_status dt_session_take(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* Begin the outputs at this point of the run, where the checkpoint `from` (or "") is: check

@@ -393,6 +393,8 @@ static bool says_no_recipe(const dt_options *o)
     return true;
 }
 
+dt_status (*dt_dry_run)(dt_run *r);
+
 static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 {
     DT_TRY(dt_observers_check(o));

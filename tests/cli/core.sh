@@ -24,6 +24,7 @@ must test "$refusals" -gt 10
 images "$tmp/images"
 refuses 66 "this build has no part for images" -- --data "$tmp/images" --out "$tmp/run-images"
 refuses 78 "this build has no part for log_style=cs744" -- --config configs/cs744.yaml --out "$tmp/run-style"
+refuses 78 "this build has no part for dry_run=true" -- --data synthetic --dry-run
 refuses 78 "this build is the core" -- --data synthetic --engine openblas --precision fp32 --out "$tmp/run-engine"
 refuses 78 "this build is the core" -- --data synthetic --exchange gather --out "$tmp/run-exchange"
 refuses 78 "this build is the core" -- --data synthetic --grad-compress bf16 --out "$tmp/run-compress"
