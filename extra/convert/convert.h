@@ -6,6 +6,8 @@
 
 void dt_extra_convert(void);
 
+const char *dt_name_elsewhere(const char *name); /* dt_option_elsewhere */
+
 /* ---- Log styles of tutorials ---------------------------------------------------------- */
 
 void dt_tutorial_styles(void); /* adds them */

@@ -282,4 +282,5 @@ void dt_extra_convert(void)
     dt_formats_set(formats, DT_COUNT_OF(formats));
     dt_commands_add(commands, DT_COUNT_OF(commands));
     dt_tutorial_styles();
+    dt_option_elsewhere = dt_name_elsewhere;
 }

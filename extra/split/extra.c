@@ -5,4 +5,5 @@ void dt_extra_split(void)
 {
     dt_plan_split = &dt_plan_cuts;
     dt_run_split = &dt_grid_split;
+    dt_options_mode = dt_mode_take;
 }

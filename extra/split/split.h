@@ -7,9 +7,16 @@
 #include "train/run.h"
 
 void dt_extra_split(void);
-extern const struct dt_plan_split dt_plan_cuts;   /* plan_cut.c */
+extern const struct dt_plan_split dt_plan_cuts;    /* plan_cut.c */
 extern const struct dt_run_split dt_grid_split;    /* grid.c */
 dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK; /* dt_run_split.choose */
+
+/* MindSpore's parallel modes and shorter words for them, which --strategy and its files take. */
+#define DT_MODES_WHOLE " standalone stand_alone data data_parallel"
+#define DT_MODES_CUT " hybrid hybrid_parallel semi_auto semi_auto_parallel"
+#define DT_MODES_SEARCH " auto auto_parallel"
+#define DT_MODES DT_MODES_WHOLE DT_MODES_CUT DT_MODES_SEARCH
+dt_status dt_mode_take(dt_options *o, int world) DT_MUST_CHECK; /* dt_options_mode */
 
 /* ---- Which layers: strategies ---------------------------------------------------------- */
 

@@ -88,53 +88,7 @@ const dt_option_gone *dt_option_gone_find(const char *name)
     return NULL;
 }
 
-/* Other programs' names, and what they are here: an option, or a sentence about what is done
- * otherwise, or always. */
-#define LAUNCH                                                                                     \
-    "dtrain --np N starts ranks on this host, dtrain launch --nnodes N --node-rank K --master "    \
-    "HOST:PORT, or --hosts a:8,b:8, on several"
-/* clang-format off */
-static const struct {
-    const char *names, *here; /* names: a space before each */
-} synonyms[] = {
-    {" learning_rate rate base_lr", "lr"},
-    {" batch_size bs mini_batch", "batch"},
-    {" total_batch_size effective_batch_size", "global_batch"},
-    {" accumulate_steps gradient_accumulation_steps accumulation_steps grad_accum", "accum"},
-    {" keep_checkpoint_max", "keep_last"},
-    {" save_checkpoint_steps save_checkpoint_seconds checkpoint_interval", "save_every"},
-    {" sync_bn sync_batchnorm", "bn"},
-    {" bucket_cap_mb", "bucket_mb"},
-    {" num_epochs epoch_size max_epochs", "epochs"},
-    {" iterations num_steps train_steps", "max_steps"},
-    {" output output_dir out_dir save_dir log_path", "out"},
-    {" dataset dataset_path data_path data_dir root", "data"},
-    {" arch architecture", "net"},
-    {" num_workers num_threads jobs", "threads"},
-    {" workers nproc ranks world_size rank_size device_num num_processes n", "np"},
-    {" wd", "weight_decay"},
-    {" dtype amp fp16 bf16 mixed_precision", "precision"},
-    {" scheduler lr_scheduler lr_schedule", "schedule"},
-    {" backend allreduce", "exchange"},
-    {" pretrained weights", "init"},
-    {" random_seed", "seed"},
-    {" checkpoint ckpt resume_from", "resume"},
-    {" comm_log timeline", "trace"},
-    {" grad_dtype compression gc_type", "grad_compress"},
-    {" parallel_mode", "strategy"},
-    {" tp tensor_model_parallel_size", "tensor_parallel"},
-    {" nproc_per_node nnodes node_rank master_addr master_port master rdzv_endpoint rdzv_backend rdzv_id dist_url hosts hostfile rank_table token_file interface run_distribute distribute standalone multiprocessing_distributed", LAUNCH},
-    {" rank local_rank rank_id device_id local_world_size", "a rank learns from its launcher which one it is, leave it out; " LAUNCH},
-    {" gradients_mean mirror_mean", "gradients are always averaged over the global batch, leave it out; --reduce sum adds them"},
-    {" parameter_broadcast broadcast_buffers", "all ranks begin with the same weights, leave it out"},
-    {" gc_threshold", "--grad-compress 2bit:T has it"},
-    {" print_freq log_interval", "a line comes every 10 s, leave it out; metrics.jsonl in the run's folder has every step"},
-    {" integrated_save", "a checkpoint is always whole, leave it out; --save-shards writes it in pieces"},
-    {" strategy_ckpt_load_file strategy_ckpt_save_file strategy_ckpt_config", "--strategy @FILE reads layers' strategies; options.yaml in the run's folder has the run's"},
-    {" full_batch dataset_strategy num_shards shard_id", "each rank reads the images of its shards, leave it out; --shards N says how many there are"},
-    {" device_target device device_ids gpu gpus no_cuda mode dataset_sink_mode dist_backend", "dtrain computes on the CPU, over MPI, leave it out"},
-};
-/* clang-format on */
+const char *(*dt_option_elsewhere)(const char *name);
 
 const char *dt_option_meant(const char *name, bool on_line)
 {
@@ -142,9 +96,9 @@ const char *dt_option_meant(const char *name, bool on_line)
     char plain[DT_OPTION_NAME];
 
     plain_name(name, plain);
-    for (size_t i = 0; i < DT_COUNT_OF(synonyms); i++)
-        if (dt_words_have(synonyms[i].names, plain))
-            return on_line || dt_option_find(synonyms[i].here) ? synonyms[i].here : NULL;
+    const char *here = dt_option_elsewhere ? dt_option_elsewhere(plain) : NULL;
+    if (here)
+        return on_line || dt_option_find(here) ? here : NULL;
     for (size_t i = 1; i < DT_OPTIONS; i++)
         if (dt_edits(plain, dt_option_table[i].name) < dt_edits(plain, best->name))
             best = &dt_option_table[i];
@@ -214,61 +168,18 @@ static dt_status check_limit(const char *name, int64_t value)
 /* On fewer ranks all compute a layer together. */
 int dt_options_parts(const dt_options *o, int world)
 {
-    if (!o->strategy[0] || world == 1 || !dt_plan_split)
+    if (!o->strategy[0] || world == 1)
         return 1;
     return o->tensor_parallel ? DT_MIN((int)o->tensor_parallel, world) : world;
 }
 
+dt_status (*dt_options_mode)(dt_options *o, int world);
+
 dt_status dt_options_check_cuts(const dt_options *o)
 {
-    bool cuts = o->searches || o->tensor_parallel > 1 || o->strategy[0] == '@';
-
-    for (const char *word = o->strategy + strspn(o->strategy, " "); *word;) {
-        const size_t length = strcspn(word, " ");
-        cuts = cuts || length < 6 || strncmp(word + length - 6, "=batch", 6) != 0;
-        word += length + strspn(word + length, " ");
-    }
-    if (!cuts || dt_plan_split)
+    if (dt_options_mode || (!o->strategy[0] && o->tensor_parallel <= 1))
         return DT_OK;
     return dt_fail(DT_CONFIG, "this build cannot cut layers over ranks (DTRAIN_EXTRAS)");
-}
-
-/* What stands before or in place of a strategy's words: a parallel mode. */
-static dt_status take_mode(dt_options *o, int world)
-{
-    const int length = (int)strcspn(o->strategy, " ");
-    const char *words = o->strategy + length + strspn(o->strategy + length, " ");
-    char mode[32];
-
-    snprintf(mode, sizeof mode, "%.*s", length, o->strategy);
-    if (dt_words_have(" standalone stand_alone", mode) && world > 1)
-        return dt_fail(
-            DT_CONFIG,
-            "--strategy %s: %d ranks would train apart, a network each; start one, or leave "
-            "--strategy out: they train one network together",
-            mode, world);
-    if (dt_words_have(DT_MODES_CUT, mode) && !*words)
-        return dt_fail(DT_CONFIG,
-                       "--strategy %s wants the layers to cut: write --strategy all=out, or @FILE "
-                       "(or auto, which finds them)",
-                       mode);
-    if (dt_words_have(DT_MODES_WHOLE, mode) && *words)
-        return dt_fail(DT_CONFIG,
-                       "--strategy %s cuts no layers, but '%.100s' behind it says which to cut: "
-                       "leave one of them out",
-                       mode, words);
-    if (dt_words_have(DT_MODES, mode) && *words == '@')
-        return dt_fail(DT_CONFIG,
-                       "--strategy %s: a file has its mode inside: write 'parallel_mode: %s' into "
-                       "it, and give --strategy %.100s",
-                       o->strategy, mode, words);
-    o->searches = o->searches || dt_words_have(DT_MODES_SEARCH, mode);
-    if (dt_words_have(DT_MODES, mode))
-        o->strategy = words;
-    if (o->searches && o->replay_every)
-        return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --strategy auto "
-                                  "ranks may compute it together; leave one of them out");
-    return DT_OK;
 }
 
 dt_status dt_options_check(dt_options *o, int world)
@@ -276,8 +187,8 @@ dt_status dt_options_check(dt_options *o, int world)
     const int64_t accum = o->accum ? o->accum : 1;
     const int64_t shards = o->shards ? o->shards : world * accum;
 
-    DT_TRY(take_mode(o, world));
     DT_TRY(dt_options_check_cuts(o));
+    DT_TRY(dt_options_mode ? dt_options_mode(o, world) : DT_OK);
     const int parts = dt_options_parts(o, world);
     if (world % parts != 0)
         return dt_fail(

@@ -12,11 +12,6 @@
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
-/* MindSpore's parallel modes and shorter words for them, which --strategy and its files take. */
-#define DT_MODES_WHOLE " standalone stand_alone data data_parallel"
-#define DT_MODES_CUT " hybrid hybrid_parallel semi_auto semi_auto_parallel"
-#define DT_MODES_SEARCH " auto auto_parallel"
-#define DT_MODES DT_MODES_WHOLE DT_MODES_CUT DT_MODES_SEARCH
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
 
@@ -311,6 +306,8 @@ const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unkn
  * whose name is the fewest edits away (Levenshtein), if they are few. With on_line it may also be
  * "np", which is no row, or a sentence, with blanks, on what to do instead. NULL: none. Local. */
 const char *dt_option_meant(const char *name, bool on_line);
+/* An extra's: the same of other programs' names alone, which have '_' for '-'. */
+extern const char *(*dt_option_elsewhere)(const char *name);
 
 /* Words of lr_scale and grad_compress that may have a number behind them: WORD:NUMBER. */
 #define DT_WORDS_WITH_NUMBER " linear sqrt 2bit"
@@ -327,13 +324,16 @@ const dt_option_gone *dt_option_gone_find(const char *name);
  * one that is given stays. Then batch and accum become auto, so that saved options give the same
  * bits on any number of ranks. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
- * no batch at all; ranks that are no multiple of tensor_parallel; a parallel mode that does not fit
- * ranks or the words behind it. A mode is removed from the front of strategy, the words behind it
- * stay; the mode auto sets `searches`. Local, equal on all ranks. */
+ * no batch at all; ranks that are no multiple of tensor_parallel; what dt_options_mode refuses.
+ * Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
+/* Takes a parallel mode off the front of strategy, the words behind it stay; the mode auto sets
+ * `searches`. DT_CONFIG: it does not fit the ranks or these words. NULL: this build cannot cut
+ * layers. */
+extern dt_status (*dt_options_mode)(dt_options *o, int world);
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
-/* DT_CONFIG: layers are to be cut, and this build cannot. dt_options_check asks it, too. Local. */
+/* DT_CONFIG: a strategy is given, and this build has none. dt_options_check asks it, too. Local. */
 dt_status dt_options_check_cuts(const dt_options *o) DT_MUST_CHECK;
 
 /* ---- In files, the environment and the command line: all Local ------------------------ */

@@ -90,7 +90,7 @@ typedef struct dt_style {
     void (*test)(struct dt_report *r, int64_t done, int64_t images, double seconds);
     void (*end)(struct dt_report *r, const dt_end_record *end);
 } dt_style;
-/* `auto`, and behind it those that an extra adds; NULL: no more. */
+/* `auto`, and behind it an extra's; NULL: no more. */
 enum { DT_STYLES = 3 };
 extern const dt_style *dt_styles[DT_STYLES];
 

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "capture.h"
+#include "convert/convert.h"
 
 enum { MAX_WORDS = 16 };
 
@@ -25,6 +26,7 @@ static dt_status start(const char *arguments, const char *environment)
 {
     static char text[2][512], *argv[MAX_WORDS], *variables[MAX_WORDS];
 
+    dt_option_elsewhere = dt_name_elsewhere;
     snprintf(text[0], sizeof text[0], "dtrain|%.500s", arguments);
     snprintf(text[1], sizeof text[1], "%s", environment);
     const int argc = cut(text[0], argv);
@@ -108,6 +110,7 @@ TEST(words_make_options)
         {"--momentun|1", NULL, "did you mean --momentum?"},
         {"--learning-rate|3", NULL, "did you mean --lr?"},
         {"--workers|3", NULL, "did you mean --np?"},
+        {"--batch_size|3", NULL, "did you mean --batch?"},
         {"--zzz", NULL, "unknown option '--zzz' (--help=all"},
         {"--no-lr", NULL, "'--no-lr'"},
         {"--bat|3", NULL, "unknown option '--bat'"},
@@ -199,6 +202,7 @@ TEST(doubtful_variables)
         {"DTRAIN_LRR=3", "did you mean DTRAIN_LR?"},
         {"DTRAIN_GLOBALBATCH=8", "did you mean DTRAIN_GLOBAL_BATCH?"},
         {"DTRAIN_QWERTYUIOP=1", "is ignored"},
+        {"DTRAIN_WORKERS=3", "is ignored\n"}, /* "np" is no option */
         {"DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", NULL},
     };
 

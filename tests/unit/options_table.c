@@ -1,6 +1,5 @@
 /* options_table.c - the option table: every row by its own rules, values as text, what texts mean,
  * cross checks. */
-#include "model/plan.h"
 #include "options/options.h"
 #include "test.h"
 
@@ -211,11 +210,7 @@ TEST(names_are_found)
     assert_string_equal(dt_option_meant("epoch", true), "epochs");
     assert_string_equal(dt_option_meant("weight-decy", true), "weight_decay");
     assert_string_equal(dt_option_meant("momentun", true), "momentum");
-    assert_string_equal(dt_option_meant("learning-rate", true), "lr");
-    assert_string_equal(dt_option_meant("batch_size", true), "batch");
     assert_null(dt_option_meant("nothing", true));
-    assert_string_equal(dt_option_meant("workers", true), "np");
-    assert_null(dt_option_meant("workers", false));
 }
 
 /* ---- Together ---------------------------------------------------------------------------- */
@@ -267,57 +262,19 @@ TEST(batches_and_shards_fit)
     }
 }
 
-/* Without extra/split only words that cut nothing are taken. */
+/* Without extra/split no strategy is taken. */
 TEST(a_build_may_not_cut)
 {
-    static const char *const strategies[] = {
-        "",        "data_parallel", "hybrid all=batch  fc=batch", "all=batch fc=out", "fc",
-        "@a.yaml", "auto all=batch"};
+    static const char *const strategies[] = {"",   "data_parallel", "all=batch fc=out",
+                                             "fc", "@a.yaml",       "auto all=batch"};
 
-    for (int i = 0; i < 2 * (int)DT_COUNT_OF(strategies); i++) {
+    for (size_t i = 0; i < DT_COUNT_OF(strategies); i++) {
         dt_options o;
         dt_options_init(&o);
-        o.strategy = strategies[i / 2];
-        o.tensor_parallel = 1 + i % 2;
-        if (i / 2 < 3 && i % 2 == 0)
-            assert_ok(dt_options_check(&o, 4));
-        else
-            assert_fails(dt_options_check(&o, 4), DT_CONFIG, "(DTRAIN_EXTRAS)");
-        assert_int_equal(dt_options_parts(&o, 4), 1);
+        o.strategy = strategies[i];
+        o.tensor_parallel = i == 0 ? 2 : 0;
+        assert_fails(dt_options_check(&o, 4), DT_CONFIG, "(DTRAIN_EXTRAS)");
     }
-}
-
-/* A mode is taken off the words behind it. */
-TEST(modes_and_words)
-{
-    static const struct dt_plan_split some = {NULL, NULL}; /* stands for extra/split */
-    static const struct {
-        const char *strategy, *words, *refused; /* by four ranks */
-        bool searches;
-    } cases[] = {
-        {"fc=out", "fc=out", NULL, false},
-        {"auto", "", NULL, true},
-        {"auto_parallel  fc=out", "fc=out", NULL, true},
-        {"data_parallel", "", NULL, false},
-        {"stand_alone", NULL, "4 ranks would train apart", false},
-        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false},
-        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false},
-        {"hybrid_parallel all=out", "all=out", NULL, false},
-    };
-
-    dt_plan_split = &some;
-    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
-        dt_options o;
-        dt_options_init(&o);
-        o.strategy = cases[i].strategy;
-        const dt_status st = dt_options_check(&o, 4);
-        if (cases[i].refused)
-            assert_fails(st, DT_CONFIG, cases[i].refused);
-        else
-            assert_string_equal(o.strategy, cases[i].words);
-        assert_int_equal(o.searches, cases[i].searches);
-    }
-    dt_plan_split = NULL;
 }
 
 /* Every option once, and long values are not cut. */

@@ -182,3 +182,34 @@ int main(void)
     dt_extra_split();
     return tests_run(NULL, NULL);
 }
+
+/* A mode is taken off the words behind it. */
+TEST(modes_and_words)
+{
+    static const struct {
+        const char *strategy, *words, *refused; /* by four ranks */
+        bool searches;
+    } cases[] = {
+        {"fc=out", "fc=out", NULL, false},
+        {"auto", "", NULL, true},
+        {"auto_parallel  fc=out", "fc=out", NULL, true},
+        {"data_parallel", "", NULL, false},
+        {"stand_alone", NULL, "4 ranks would train apart", false},
+        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false},
+        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false},
+        {"hybrid_parallel all=out", "all=out", NULL, false},
+    };
+
+    dt_options_mode = dt_mode_take;
+    for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
+        dt_options o;
+        dt_options_init(&o);
+        o.strategy = cases[i].strategy;
+        const dt_status st = dt_options_check(&o, 4);
+        if (cases[i].refused)
+            assert_fails(st, DT_CONFIG, cases[i].refused);
+        else
+            assert_string_equal(o.strategy, cases[i].words);
+        assert_int_equal(o.searches, cases[i].searches);
+    }
+}
