@@ -3,6 +3,10 @@
 
 /* clang-format off */
 static const dt_command commands[] = {
+    {.name = "eval", .help = "MODEL: loss and accuracy of a saved model on the test images",
+     .run = dt_eval, .operands = "MODEL [OPTION...]",
+     .options = " data holdout precision engine threads", .least = 1, .most = 1, .computes = true,
+     .models = true},
     {.name = "verify", .help = "PATH: is a checkpoint, a run folder or a model file whole?",
      .lead = dt_verify, .operands = "PATH", .least = 1, .most = 1},
     {.name = "env", .help = "this machine: CPU, AMX, packages, cores, ranks, library versions",

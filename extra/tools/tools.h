@@ -22,6 +22,9 @@ typedef struct dt_machine {
     uint64_t l2_bytes, l3_bytes, memory_bytes;
 } dt_machine;
 void dt_machine_describe(dt_machine *m); /* Local */
+/* Evaluate the options' model on the test images; print loss and accuracy, and what --tta and
+ * --confusion ask for, on rank 0. Collective. */
+dt_status dt_eval(dt_comm *c, const dt_settings *s) DT_MUST_CHECK;
 /* What a run would find on this machine. Collective. */
 dt_status dt_env(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 

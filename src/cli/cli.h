@@ -37,14 +37,7 @@ typedef struct dt_command {
     " net variant stem image_size batch global_batch shards exchange strategy precision engine "   \
     "threads"
 /* The commands of the core, in the order of --help. */
-enum {
-    DT_RUN_TRAIN,
-    DT_RUN_EVAL,
-    DT_RUN_CONFIG,
-    DT_RUN_VERSION,
-    DT_RUN_HELP,
-    DT_CORE_COMMANDS
-};
+enum { DT_RUN_TRAIN, DT_RUN_CONFIG, DT_RUN_VERSION, DT_RUN_HELP, DT_CORE_COMMANDS };
 extern const dt_command dt_core_command[DT_CORE_COMMANDS];
 /* Add an extra's commands, once, before the first is looked for; borrowed. Local. */
 void dt_commands_add(const dt_command *list, size_t count);

@@ -46,10 +46,6 @@ static dt_status print_version(dt_comm *c, const dt_options *o)
 const dt_command dt_core_command[DT_CORE_COMMANDS] = {
     [DT_RUN_TRAIN] = {.name = "train", .help = "train a network (the default)", .call = dt_train,
      .computes = true},
-    [DT_RUN_EVAL] = {.name = "eval",
-     .help = "MODEL: loss and accuracy of a saved model on the test images", .call = dt_eval,
-     .operands = "MODEL [OPTION...]", .options = " data holdout precision engine threads",
-     .least = 1, .most = 1, .computes = true, .models = true},
     [DT_RUN_CONFIG] = {.name = "config",
      .help = "the effective options as a configuration file (--print-config)",
      .call = print_config},

@@ -119,16 +119,7 @@ static dt_status saved_apply(dt_settings *s, const saved *v)
     l->kind = DT_LAYER_SAVED;
     DT_TRY(dt_config_parse(l, v->path, v->text, v->length));
     DT_TRY(dt_layer_saved(l));
-    DT_TRY(layers_apply(s));
-    const char *data = l->value[dt_option_find("data") - dt_option_table].text;
-    if (s->command == &dt_core_command[DT_RUN_EVAL] && data && strcmp(data, s->options.data) != 0 &&
-        !dt_path_same(dt_path_moved(data), s->options.data))
-        dt_warn("the model was trained with --data %s, the figures below are of %s%s", data,
-                s->options.data,
-                s->options.holdout || s->options.subset
-                    ? ", by the run's --subset and --holdout: give --subset 0 --holdout 0 for all"
-                    : "");
-    return DT_OK;
+    return layers_apply(s);
 }
 
 dt_status dt_settings_resume(dt_settings *s, dt_comm *c)

@@ -175,8 +175,8 @@ void dt_run_bind(dt_run *r, const dt_weights *w)
     const bool averages = home->average.bytes > 0 && w->master == home->average.mem;
 
     dt_model_bind(r->model, w, home->packed.mem);
-    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem, r->grid.by_input.mem,
-                      cut->packed.mem);
+    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem,
+                      r->grid.by_input.mem, cut->packed.mem);
 }
 
 dt_status dt_run_use(dt_run *r, const dt_weights *w)

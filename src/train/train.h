@@ -15,14 +15,9 @@ void dt_signals_catch(void (*leave)(const char *line));
 /* MPI is started: a signal that came meanwhile ends the process here. Local. */
 void dt_signals_started(void);
 
-/* ---- Commands; all Collective, same options on all ranks (checked) -------------------------- */
-
 /* Train: the run folder gets options.yaml, metrics.jsonl, progress, checkpoints and
- * model.safetensors. */
+ * model.safetensors. The same options on all ranks (checked). Collective. */
 dt_status dt_train(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
-/* Evaluate o->model on the test images; print loss and accuracy, and what --tta and --confusion ask
- * for, on rank 0. */
-dt_status dt_eval(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* The file that --strategy @FILE names: o->strategy becomes its line of words, which is kept in
  * `line`, and other options that it names are set. DT_CONFIG. Local. */
 dt_status dt_strategy_load(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
