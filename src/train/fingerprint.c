@@ -85,28 +85,23 @@ const char *dt_build(void)
 
 /* ---- Ranks are compared field by field, so that a difference has a name ---------------------- */
 
-static void add(dt_field *field, size_t *n, const char *name, const char *value)
-{
-    field[(*n)++] = (dt_field){name, value};
-}
-
 static void add_digest(dt_field *field, size_t *n, const char *name, dt_digest d, char *text)
 {
     dt_digest_text(d, text);
-    add(field, n, name, text);
+    field[(*n)++] = (dt_field){name, text};
 }
 
 dt_status dt_fingerprint_run(dt_run *r)
 {
-    enum { DIGESTS = 2 + DT_MAX_PLANS + 2, FIELDS = 4 + DIGESTS };
-    dt_field field[FIELDS];
+    enum { DIGESTS = 2 + DT_MAX_PLANS + 2, TEXTS = 4 };
+    dt_field field[TEXTS + DIGESTS] = {
+        {"dtrain", dt_build()},
+        {"MPI", dt_comm_version()},
+        {dt_engine_text() ? "engine" : "instruction set", dt_run_isa(r)},
+        {"precision", dt_dtype_name(r->precision)}};
     char digest[DIGESTS][DT_DIGEST_CHARS], (*text)[DT_DIGEST_CHARS] = digest;
-    size_t n = 0;
+    size_t n = TEXTS;
 
-    add(field, &n, "dtrain", dt_build());
-    add(field, &n, "MPI", dt_comm_version());
-    add(field, &n, dt_engine_text() ? "engine" : "instruction set", dt_run_isa(r));
-    add(field, &n, "precision", dt_dtype_name(r->precision));
     add_digest(field, &n, "data files", dt_source_manifest(r->source), *text++);
     add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)

@@ -74,6 +74,7 @@ typedef struct dt_choice {
 
 struct dt_run {
     dt_comm *comm; /* borrowed */
+    bool trains;   /* DT_FOR_TRAINING */
     dt_options o;  /* resolved: nothing is auto any more */
     dt_dtype precision;
     int threads, first_shard, end_shard; /* this rank's */
@@ -128,7 +129,7 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose) DT_
 void dt_run_close(dt_run *r); /* Collective */
 /* All slabs, the exchange and the trees, once plans are made: a part of dt_run_open.
  * DT_NOMEM, with the figure, before anything is taken. Agreed. Collective. */
-dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose) DT_MUST_CHECK;
+dt_status dt_run_take_memory(dt_run *r) DT_MUST_CHECK;
 /* Build, MPI, class of bits, the data's manifest and content, and every plan (steps, shapes,
  * offsets) are equal on all ranks; options are compared before, by src/cli.
  * DT_MISMATCH names the field, two ranks and both values. Collective. */

@@ -49,10 +49,9 @@ static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs
 }
 
 /* What an exchange that shares wants to know is in the rows of DT_SLAB_HOME. */
-static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs needs[DT_DOMAINS],
-                      slab_row rows[SLABS])
+static void slab_rows(dt_run *r, const dt_exchange_needs needs[DT_DOMAINS], slab_row rows[SLABS])
 {
-    const bool trains = purpose == DT_FOR_TRAINING, averages = trains && r->o.ema > 0;
+    const bool averages = r->trains && r->o.ema > 0;
     const size_t by_input = dt_model_floats(r->model, DT_SLAB_BY_INPUT) * sizeof(float);
     const size_t running = 2 * r->net->norm_channels * sizeof(float);
     const size_t train = dt_contexts_bytes(r, &r->contexts), test = dt_contexts_bytes(r, &r->test);
@@ -60,7 +59,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs nee
     const bool collects = dt_grid_cuts(r) && r->comm->rank == 0;
     const size_t whole = collects ? (averages ? 3 : 2) * r->net->slab_floats * sizeof(float) : 0;
     size_t room = 0; /* of observers, one after the other */
-    for (int i = 0; trains && i < DT_OBSERVERS && dt_run_observers[i]; i++)
+    for (int i = 0; r->trains && i < DT_OBSERVERS && dt_run_observers[i]; i++)
         if (dt_run_observers[i]->bytes)
             room = DT_MAX(room, dt_run_observers[i]->bytes(r));
     const slab_row others[] = {
@@ -81,7 +80,7 @@ static void slab_rows(dt_run *r, dt_purpose purpose, const dt_exchange_needs nee
         const size_t packed =
             home ? dt_model_packed_bytes(r->model) : dt_model_cut_packed_bytes(r->model);
         *rows++ = (slab_row){"master weights", &d->master, floats, shared};
-        *rows++ = (slab_row){"momentum", &d->momentum, trains ? floats : 0, shared};
+        *rows++ = (slab_row){"momentum", &d->momentum, r->trains ? floats : 0, shared};
         *rows++ = (slab_row){"packed weights", &d->packed, packed, shared};
         *rows++ = (slab_row){"gradients and partial sums", &d->gradients, needs[i].slabs * floats,
                              shared};
@@ -102,10 +101,10 @@ static size_t slabs_total(const slab_row rows[SLABS], bool shared)
     return bytes;
 }
 
-static dt_status check_memory(dt_run *r, dt_purpose purpose, const slab_row rows[SLABS])
+static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    const uint64_t saver = purpose == DT_FOR_TRAINING ? dt_saver_bytes(r->net, r->o.ema > 0) : 0;
+    const uint64_t saver = r->trains ? dt_saver_bytes(r->net, r->o.ema > 0) : 0;
     const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     char remedy[160] = "run fewer ranks with the same --shards";
@@ -185,25 +184,25 @@ static dt_status open_sums(dt_run *r)
 }
 
 /* What the exchange needs, and with it all slabs. */
-static dt_status plan_slabs(dt_run *r, dt_purpose purpose, slab_row rows[SLABS])
+static dt_status plan_slabs(dt_run *r, slab_row rows[SLABS])
 {
     dt_exchange_needs needs[DT_DOMAINS] = {{.shares = false}, {.shares = false}};
 
-    for (int i = 0; i < r->domains && purpose == DT_FOR_TRAINING; i++)
+    for (int i = 0; i < r->domains && r->trains; i++)
         DT_TRY(create_exchange(r, (dt_slab_kind)i, &needs[i]));
     r->shares = needs->shares;
-    slab_rows(r, purpose, needs, rows);
-    return check_memory(r, purpose, rows);
+    slab_rows(r, needs, rows);
+    return check_memory(r, rows);
 }
 
-dt_status dt_run_take_memory(dt_run *r, dt_purpose purpose)
+dt_status dt_run_take_memory(dt_run *r)
 {
     slab_row rows[SLABS];
 
-    DT_TRY(dt_comm_agree(r->comm, plan_slabs(r, purpose, rows)));
+    DT_TRY(dt_comm_agree(r->comm, plan_slabs(r, rows)));
     DT_TRY(take_shared(r, rows));
     DT_TRY(dt_comm_agree(r->comm, take_memory(r, rows)));
-    if (purpose != DT_FOR_TRAINING)
+    if (!r->trains)
         return DT_OK;
     DT_TRY(dt_comm_agree(r->comm, open_sums(r)));
     DT_TRY(dt_grid_bind(r));

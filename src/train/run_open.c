@@ -37,17 +37,17 @@ static void open_affinity(dt_run *r)
     dt_affinity_enter(&r->affinity, r->threads);
 }
 
-static dt_status open_options(dt_run *r, const dt_options *o, dt_purpose purpose)
+static dt_status open_options(dt_run *r, const dt_options *o)
 {
     r->o = *o;
-    if (purpose == DT_FOR_EVALUATION) { /* test images are dealt to ranks, not to shards */
+    if (!r->trains) { /* test images are dealt to ranks, not to shards */
         r->o.shards = r->o.accum = 0;
         r->o.dry_run = false; /* of training alone */
         r->o.strategy = "";
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
-    if (purpose == DT_FOR_TRAINING && !o->init_head && !o->init[0])
+    if (r->trains && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
     r->global_batch = r->o.global_batch;
@@ -99,7 +99,7 @@ static dt_status open_data(dt_run *r)
     return DT_OK;
 }
 
-static dt_status open_loader(dt_run *r, dt_purpose purpose)
+static dt_status open_loader(dt_run *r)
 {
     const dt_loader_opts opts = {
         .augment = r->o.augment,
@@ -111,7 +111,7 @@ static dt_status open_loader(dt_run *r, dt_purpose purpose)
         .seed = (uint32_t)r->o.seed,
         .global_batch = r->global_batch,
         .shards = (int)r->o.shards,
-        .drop_remainder = purpose == DT_FOR_TRAINING && r->o.drop_remainder,
+        .drop_remainder = r->trains && r->o.drop_remainder,
         .threads = r->threads,
     };
     return dt_loader_create(&r->loader, r->source, &opts);
@@ -179,7 +179,7 @@ static dt_status open_net(dt_run *r)
     return DT_OK;
 }
 
-static dt_status open_network(dt_run *r, dt_purpose purpose)
+static dt_status open_network(dt_run *r)
 {
     char name[80];
     dt_model_opts opts = {.strategy = r->o.strategy,
@@ -192,17 +192,17 @@ static dt_status open_network(dt_run *r, dt_purpose purpose)
     opts.loss_epsilon = (float)r->o.loss_epsilon;
     opts.logit_scale = (float)r->o.logit_scale;
     /* An unknown scheme fails now, not when the model is saved. */
-    if (purpose == DT_FOR_TRAINING)
+    if (r->trains)
         DT_TRY(dt_net_rename(r->net, r->o.names, "", name, sizeof name));
     DT_TRY(dt_model_create(&r->model, r->net, &opts));
-    DT_TRY(open_loader(r, purpose));
-    if (purpose == DT_FOR_TRAINING) {
+    DT_TRY(open_loader(r));
+    if (r->trains) {
         r->steps_per_epoch = dt_loader_steps(r->loader);
         r->total_steps = r->steps_per_epoch * r->o.epochs;
         const int64_t length = r->o.schedule_steps ? r->o.schedule_steps : r->total_steps;
         if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
             r->total_steps = r->o.max_steps;
-        DT_TRY(dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch));
+        dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch);
         DT_TRY(compile_training(r));
     }
     return compile_test(r);
@@ -215,8 +215,9 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
     dt_comm *c = r->comm;
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_comm_agree(c, open_options(r, o, purpose)), out);
-    if (purpose == DT_FOR_TRAINING)
+    r->trains = purpose == DT_FOR_TRAINING;
+    DT_GO(st, dt_comm_agree(c, open_options(r, o)), out);
+    if (r->trains)
         DT_GO(st, dt_lockstep_resolve(r), out);
     DT_GO(st, open_source(r), out);
     DT_GO(st, dt_comm_agree(c, open_net(r)), out);
@@ -229,9 +230,9 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
         r->grid.parts = dt_options_parts(&r->o, c->world);
     if (dt_grid_cuts(r))
         DT_GO(st, dt_run_split->open(r), out);
-    DT_GO(st, dt_comm_agree(c, open_network(r, purpose)), out);
+    DT_GO(st, dt_comm_agree(c, open_network(r)), out);
     DT_GO(st, dt_fingerprint_run(r), out);
-    DT_GO(st, dt_run_take_memory(r, purpose), out);
+    DT_GO(st, dt_run_take_memory(r), out);
     if (r->writes || dt_grid_cuts(r)) /* every rank has pieces of its own */
         st = dt_model_init(r->model, (uint32_t)r->o.seed);
     DT_GO(st, dt_comm_agree(c, st), out);

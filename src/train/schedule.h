@@ -19,8 +19,8 @@ typedef struct dt_schedule {
 /* Read the options lr, lr_to, lr_scale, schedule, warmup, milestones, gamma, peak.
  *   total_steps   of the schedule, warm-up included; >= 0
  *   global_batch  images per step, for lr_scale */
-dt_status dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
-                           int64_t total_steps, int64_t global_batch) DT_MUST_CHECK;
+void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
+                      int64_t total_steps, int64_t global_batch);
 /* The rate of step 0, 1, ... of the run. */
 double dt_schedule_lr(const dt_schedule *s, int64_t step);
 
