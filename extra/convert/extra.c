@@ -18,7 +18,7 @@ static dt_status convert_form(const dt_options *o, const char **format, const ch
     const char *named_by_end = dt_path_ends(o->out, ".onnx")   ? "onnx"
                                : dt_path_ends(o->out, ".ckpt") ? "ckpt"
                                                                : "safetensors";
-    const bool named = o->given[dt_option_find("names") - dt_option_table];
+    const bool named = o->given[DT_ROW_names];
 
     *format = strcmp(o->to, "auto") == 0 ? named_by_end : o->to;
     *names = strcmp(*format, "ckpt") == 0 && !named ? "mindspore" : o->names;

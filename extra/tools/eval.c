@@ -58,8 +58,7 @@ static void print_json(const dt_run *r, const dt_test_result *t)
 static void warn_data(const dt_settings *s)
 {
     const dt_options *o = &s->options;
-    const size_t i = (size_t)(dt_option_find("data") - dt_option_table);
-    const char *data = s->layer[DT_SAVED_LAYER].value[i].text;
+    const char *data = s->layer[DT_SAVED_LAYER].value[DT_ROW_data].text;
 
     if (data && strcmp(data, o->data) != 0 && !dt_path_same(dt_path_moved(data), o->data))
         dt_warn("the model was trained with --data %s, the figures below are of %s%s", data,

@@ -43,17 +43,16 @@ static const char *place_of(const dt_layer *l, size_t i, char place[PLACE_CHARS]
 /* A batch per shard or over all shards replaces one that an earlier layer gave the other way. */
 static dt_status apply_batch(const dt_layer *l, dt_options *o)
 {
-    const size_t i = (size_t)(dt_option_find("batch") - dt_option_table);
-    const size_t j = (size_t)(dt_option_find("global_batch") - dt_option_table);
-    const bool batch = l->value[i].text && o->batch, global = l->value[j].text && o->global_batch;
+    const char *one = l->value[DT_ROW_batch].text, *all = l->value[DT_ROW_global_batch].text;
+    const bool batch = one && o->batch, global = all && o->global_batch;
     char place[PLACE_CHARS], other[PLACE_CHARS];
 
     if (batch && global)
         return dt_fail(code_of(l),
                        "%s: %s per shard and %s: %s over all shards are both given; give one of "
                        "them",
-                       place_of(l, i, place), l->value[i].text, place_of(l, j, other),
-                       l->value[j].text);
+                       place_of(l, DT_ROW_batch, place), one,
+                       place_of(l, DT_ROW_global_batch, other), all);
     if (batch)
         o->global_batch = 0;
     if (global)

@@ -216,9 +216,10 @@ typedef enum dt_option_scope {
 /* clang-format on */
 
 enum {
-#define X(...) +1
-    DT_OPTIONS = 0 DT_OPTION_LIST(X)
+#define X(type, field, ...) DT_ROW_##field,
+    DT_OPTION_LIST(X)
 #undef X
+    DT_OPTIONS
 };
 typedef struct dt_options {
 #define DT_FIELD_TEXT const char *

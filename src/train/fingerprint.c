@@ -64,7 +64,7 @@ int dt_threads_asked(void)
     int64_t n = 0;
 
     return text && dt_whole_parse(text, &end, &n) && (*end == '\0' || *end == ',') && n > 0 &&
-                   (double)n <= dt_option_find("threads")->high
+                   (double)n <= dt_option_table[DT_ROW_threads].high
                ? (int)n
                : 0;
 }
