@@ -2,6 +2,7 @@
  * that extra/convert adds. */
 #include "convert.h"
 #include "formats.h"
+#include "pieces/pieces.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,12 +177,13 @@ static dt_status copy_metadata(const dt_safetensors *f, dt_field **field, size_t
     return DT_OK;
 }
 
-/* The same tensors in float32, and metadata; with writers > 0 some rows of each tensor, as one of
- * many portions. */
-static dt_status copy(const dt_safetensors *f, const dt_target *t, int writer, int writers)
+/* The same tensors in float32, and metadata; with world > 0 one of so many portions. */
+static dt_status copy(const dt_safetensors *f, const dt_target *t, int rank, int world)
 {
-    dt_safetensors_content c = {.tensors = f->count, .fill = copy_fill, .context = f};
-    char portion[40];
+    const dt_portion portion = {.rank = rank, .world = world};
+    const dt_model_file_opts opts = {.portion = &portion};
+    dt_safetensors_content c = {
+        .tensors = f->count, .fill = copy_fill, .context = f, .opts = &opts};
     dt_tensor *tensor = NULL;
     dt_field *field = NULL;
     dt_status st = DT_OK;
@@ -189,18 +191,13 @@ static dt_status copy(const dt_safetensors *f, const dt_target *t, int writer, i
     DT_GO(st, dt_calloc(&tensor, f->count + 1, sizeof *tensor, "the list of tensors"), out);
     for (size_t i = 0; i < f->count; i++) {
         tensor[i] = f->tensor[i];
-        tensor[i].writer = writer;
-        tensor[i].writers = writers;
         if (dt_tensor_type_find(tensor[i].dtype, false)->widen)
             tensor[i].dtype = "F32";
     }
     DT_GO(st, copy_metadata(f, &field, &c.fields), out);
-    snprintf(portion, sizeof portion, "%d of %d", writer, writers);
-    if (writers > 0)
-        field[c.fields++] = (dt_field){"dtrain.portion", portion};
     c.tensor = tensor;
     c.metadata = field;
-    st = dt_safetensors_put(t, &c, NULL);
+    st = world > 0 ? dt_portion_put(t, &c, NULL) : dt_safetensors_put(t, &c, NULL);
 
 out:
     free(field);
@@ -246,7 +243,7 @@ static dt_status merge_models(const dt_options *o, const char *const *path, size
         st = dt_newest_model(path[0], newest);
     if (st == DT_OK)
         st = count == 1 ? dt_model_open(&f, newest, shown)
-                        : dt_safetensors_join(&f, path[0], file, count);
+                        : dt_pieces_join(&f, path[0], file, count);
     if (st == DT_OK)
         st = merge(f, o);
     dt_safetensors_close(f);

@@ -24,10 +24,7 @@ typedef struct dt_tensor {
     const char *dtype; /* "F32", "F16", "BF16" or "I64" */
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
-    int64_t first[DT_TENSOR_MAX_RANK]; /* of a piece: where it begins in its tensor; else 0 */
-    int writer,
-        writers; /* write its rows (of shape[0]) of so many that have them dealt; 0, 0: all */
-    uint64_t offset, bytes;            /* in the file; the writer fills them in itself */
+    uint64_t offset, bytes; /* in the file; the writer fills them in itself */
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
@@ -38,17 +35,6 @@ typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
  *          `path` is for messages */
 dt_status dt_safetensors_open(dt_safetensors **f, const char *path, const char *bytes,
                               size_t length) DT_MUST_CHECK;
-/* One file of the tensors whose pieces are in several. PyTorch's metadata DCP_SHARDING_INFO say
- * where a piece begins; a file without it has whole tensors. DT_FORMAT names file, tensor and
- * element: pieces that overlap, differ in type or dimensions, or are missing. `path` is for
- * messages. Otherwise as dt_safetensors_open. */
-typedef struct dt_file_bytes {
-    char path[PATH_MAX];
-    char *bytes; /* of the file, borrowed; NULL: it is opened by its path */
-    size_t length;
-} dt_file_bytes;
-dt_status dt_safetensors_join(dt_safetensors **f, const char *path, const dt_file_bytes *file,
-                              size_t files) DT_MUST_CHECK;
 void dt_safetensors_close(dt_safetensors *f);
 const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key); /* or NULL */
 /* A tensor of F32, F16 or BF16 as float32, exactly; of I64 its bytes. data has room for them.
@@ -78,11 +64,7 @@ size_t dt_finite_floats(const float *x, size_t n);
  * file as it is; or those of another naming. __metadata__ has "format" = "pt" and the dtrain.*
  * keys net, variant, stem, normalize, mean and std (of R, G, B in 0 to 1, JSON arrays), image_size,
  * width_divisor, classes and steps as text; and where known resize, logit_scale, source_size
- * ("32x32") and class_names (a JSON array).
- *
- * The file of a portion has pieces of these tensors, and says where they begin as PyTorch's
- * torch.distributed.checkpoint does; it has no num_batches_tracked, and dtrain.portion "1 of 4".
- * DT_NUMERIC: a number of it is not finite. */
+ * ("32x32") and class_names (a JSON array). */
 
 typedef struct dt_model_file_opts {
     const char *names;     /* scheme of dt_net_rename */
@@ -95,18 +77,9 @@ typedef struct dt_model_file_opts {
         *format; /* of the file: NULL or a word of --to; the input of "onnx" is RGB in 0 to 1,
                            of "onnx-raw" normalised */
     double logit_scale; /* 0: not known */
-    const char *holds; /* other numbers than a model's: "momentum"; NULL: a model's */
-    const struct dt_portion *portion; /* NULL: the whole */
+    const char *holds;  /* other numbers than a model's: "momentum"; NULL: a model's */
+    const struct dt_portion *portion; /* that dt_pieces->put writes; NULL: the whole */
 } dt_model_file_opts;
-
-/* The part of a model that one of `world` ranks writes: some rows of each tensor; of cut tensors,
- * rows of its part, which lie in the slab `cut` (dt_weights' master then has home ones alone).
- * Every number is in one portion. */
-typedef struct dt_portion {
-    const dt_model *model;
-    int rank, world, parts; /* ranks [k * parts, (k + 1) * parts) have the parts of a parameter */
-    float *cut;
-} dt_portion;
 
 /* Errors as dt_outfile_open and dt_outfile_finish, and the format's; DT_CONFIG: the network has no
  * such scheme, or this build no such format. w may be NULL. */
@@ -127,14 +100,25 @@ typedef struct dt_format {
 /* Once, before the first file is opened; borrowed. Local. */
 void dt_formats_set(const dt_format *list, size_t count);
 
-/* The file of a portion has the name that PyTorch gives to a rank's. Returns out. */
-enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
-const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
+/* Models in several files: what extra/pieces adds. NULL: this build has whole files alone. */
+typedef struct dt_file_bytes {
+    char path[PATH_MAX];
+    char *bytes; /* of the file, borrowed; NULL: it is opened by its path */
+    size_t length;
+} dt_file_bytes;
+extern const struct dt_pieces {
+    /* dt_pieces_join, dt_pieces_open in extra/pieces/pieces.h. */
+    dt_status (*join)(dt_safetensors **f, const char *path, const dt_file_bytes *file,
+                      size_t files);
+    dt_status (*open)(dt_safetensors **f, const char *folder);
+    /* Write c->opts->portion of a model; as a format's. */
+    dt_status (*put)(const dt_target *t, const struct dt_safetensors_content *c, dt_written *w);
+} * dt_pieces;
 
 /* A path below names a file, or a folder that holds model.safetensors or the model in pieces
  * (a run's, a checkpoint). */
 
-/* Open it; path: for messages. Errors as dt_safetensors_open, dt_safetensors_join. */
+/* Open it; path: for messages. Errors as dt_safetensors_open, dt_pieces_join. */
 dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX]) DT_MUST_CHECK;
 /* Metadata of the file (or folder): its network, as texts of the options in dt_meta_key, "" where
  * there is none; the steps that it was trained; its images, or 0 and "". Errors
@@ -163,16 +147,16 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize,
                         bool head) DT_MUST_CHECK;
-/* The same of whole files that are in memory: several, if the model is in pieces. */
+/* The same of whole files that are in memory: several, if the model is in pieces (dt_pieces). */
 dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_file_bytes *file,
                               size_t files, const char *normalize) DT_MUST_CHECK;
 
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {
-    dt_net *net;      /* owned */
-    float *slab;      /* [floats] of state, then all below; owned */
+    dt_net *net; /* owned */
+    float *slab; /* [floats] of state, then all below; owned */
     size_t floats;
-    dt_weights state; /* filled by dt_model_load */
+    dt_weights state;   /* filled by dt_model_load */
     dt_weights trained; /* zeros, like momentum: a checkpoint has them, too */
     float *momentum;    /* [net->slab_floats] */
 } dt_model_read;

@@ -47,35 +47,7 @@ static dt_status list_add_norm(dt_model_list *list, const dt_weights *s, const c
     return DT_OK;
 }
 
-/* All ranks have what is home, those of one part what is cut. */
-static dt_status list_add_param(dt_model_list *list, const dt_weights *s, const char *scheme,
-                                const dt_portion *portion, size_t i)
-{
-    dt_param p = s->net->param[i];
-    dt_piece x = {.offset = p.offset, .count = p.count};
-
-    if (portion)
-        x = dt_model_piece(portion->model, i);
-    if (x.cut)
-        p.dim[0] = x.out.count;
-    p.count = x.count;
-    DT_TRY(list_add(list, s->net, scheme, p.name, p.rank, p.dim,
-                    (dt_model_entry){.count = p.count,
-                                     .param = p,
-                                     .head = dt_net_is_head(s->net, i),
-                                     .data = (x.cut ? portion->cut : s->master) + x.offset}));
-    if (portion) {
-        const int parts = x.cut ? portion->parts : 1;
-        dt_tensor *t = &list->tensor[list->count - 1];
-        t->first[0] = x.cut ? x.out.first : 0;
-        t->writer = portion->rank / parts;
-        t->writers = portion->world / parts;
-    }
-    return DT_OK;
-}
-
-dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme,
-                               const dt_portion *portion)
+dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme)
 {
     const size_t params = s->net->params, norms = s->net->norms;
     const size_t most = params + 3 * norms;
@@ -83,14 +55,16 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     *list = (dt_model_list){0};
     DT_TRY(dt_calloc(&list->entry, most, sizeof *list->entry, "the list of tensors"));
     DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
-    for (size_t i = 0; i < params; i++)
-        DT_TRY(list_add_param(list, s, scheme, portion, i));
+    for (size_t i = 0; i < params; i++) {
+        const dt_param *p = &s->net->param[i];
+        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
+                        (dt_model_entry){.count = p->count,
+                                         .param = *p,
+                                         .head = dt_net_is_head(s->net, i),
+                                         .data = s->master + p->offset}));
+    }
     for (size_t i = 0; i < norms && s->running_mean; i++)
         DT_TRY(list_add_norm(list, s, scheme, &s->net->norm[i]));
-    for (size_t i = params; i < list->count && portion; i++) {
-        list->tensor[i].writer = portion->rank;
-        list->tensor[i].writers = portion->world;
-    }
     return DT_OK;
 }
 
@@ -142,7 +116,7 @@ static dt_status match(dt_model_list *best, const dt_weights *s, const dt_safete
     for (const char *at = s->net->schemes; sscanf(at, "%31s%n", scheme, &used) == 1; at += used) {
         dt_model_list list;
         size_t found = 0;
-        const dt_status st = dt_model_list_create(&list, s, scheme, NULL);
+        const dt_status st = dt_model_list_create(&list, s, scheme);
         for (size_t i = 0; i < list.count; i++)
             found += dt_model_find(f, list.entry[i].name) != NULL;
         if (st == DT_OK && (!best->entry || found > *most)) {

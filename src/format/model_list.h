@@ -7,9 +7,9 @@ typedef struct dt_model_entry {
     char name[128]; /* in the list's naming */
     size_t count;
     dt_param param; /* as it lies in memory; rank 0: the file's order is the memory's */
-    float *data;           /* borrowed; NULL: num_batches_tracked */
-    bool head;             /* of the classifier */
-    bool variance;         /* never negative */
+    float *data;    /* borrowed; NULL: num_batches_tracked */
+    bool head;      /* of the classifier */
+    bool variance;  /* never negative */
 } dt_model_entry;
 
 typedef struct dt_model_list {
@@ -20,10 +20,10 @@ typedef struct dt_model_list {
 } dt_model_list;
 
 /* A network's tensors in a naming: parameters in the network's order, then each batch norm's
- * statistics, unless s has none; of a portion (NULL: the whole) what the rank has. The list is to
- * be released whatever the outcome. DT_CONFIG: the network has no such naming; DT_NOMEM. */
-dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const char *scheme,
-                               const dt_portion *portion) DT_MUST_CHECK;
+ * statistics, unless s has none. The list is to be released whatever the outcome. DT_CONFIG: the
+ * network has no such naming; DT_NOMEM. */
+dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s,
+                               const char *scheme) DT_MUST_CHECK;
 void dt_model_list_release(dt_model_list *list);
 
 /* Whether its name is this one, without words of PyTorch's wrappers: "module", "_orig_mod", .. */

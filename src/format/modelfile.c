@@ -9,38 +9,18 @@
 
 /* ---- Saving ---------------------------------------------------------------------- */
 
-/* A portion's numbers were not looked at before: no rank has all of a tensor. */
-static dt_status rows_check(const dt_tensor *t, const float *data, size_t end)
-{
-    size_t row = 1;
-
-    for (int k = 1; k < t->rank; k++)
-        row *= (size_t)t->shape[k];
-    const size_t first = (size_t)dt_tensor_rows(t).first * row;
-    const size_t bad = first + dt_finite_floats(data + first, end * row - first);
-    if (bad == end * row)
-        return DT_OK;
-    return dt_fail(DT_NUMERIC,
-                   "row %lld of %s has the number %g; nothing of it is saved: lower --lr or use "
-                   "--warmup",
-                   (long long)(bad / row) + t->first[0], t->name, (double)data[bad]);
-}
-
 static dt_status list_fill(const void *context, size_t i, void *data)
 {
     const dt_model_list *list = context;
     const dt_model_entry *e = &list->entry[i];
-    const dt_tensor *t = &list->tensor[i];
-    const dt_cut rows = dt_tensor_rows(t);
-    const size_t end = (size_t)(rows.first + rows.count);
 
     if (e->param.rank > 0)
-        dt_param_rows_to_file(&e->param, e->data, data, (size_t)rows.first, end);
+        dt_param_to_file(&e->param, e->data, data);
     else if (e->data)
         memcpy(data, e->data, e->count * sizeof *e->data);
     else
         memcpy(data, &list->steps, sizeof list->steps);
-    return t->writers > 0 ? rows_check(t, data, end) : DT_OK;
+    return DT_OK;
 }
 
 static dt_status content_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
@@ -48,6 +28,8 @@ static dt_status content_put(const dt_target *t, const dt_safetensors_content *c
     const char *name = c->opts->format ? c->opts->format : "safetensors";
     const dt_format *other = dt_format_find(name, NULL);
 
+    if (c->opts->portion)
+        return dt_pieces->put(t, c, w);
     if (other)
         return other->put(t, c, w);
     if (strcmp(name, "safetensors") != 0)
@@ -68,7 +50,6 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
 {
     const dt_net_spec *spec = &s->net->spec;
     char image_size[16], classes[16], width_divisor[16], steps[24], source_size[32], scale[32];
-    char portion[40] = "";
     const bool named = opts->class_names && strlen(opts->class_names) < DT_CLASS_NAMES;
     char mean_text[TRIPLE_CHARS], std_text[TRIPLE_CHARS];
     float mean[3] = {0}, std[3] = {0};
@@ -91,7 +72,6 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
         {"dtrain.source_size", opts->height > 0 ? source_size : NULL},
         {"dtrain.class_names", named ? opts->class_names : NULL},
         {"dtrain.holds", opts->holds},
-        {"dtrain.portion", opts->portion ? portion : NULL},
     };
     dt_model_list list;
     dt_status st = DT_OK;
@@ -102,9 +82,7 @@ dt_status dt_model_put(const dt_weights *s, const dt_target *t, const dt_model_f
     snprintf(steps, sizeof steps, "%lld", (long long)opts->steps);
     snprintf(scale, sizeof scale, "%.9g", opts->logit_scale);
     snprintf(source_size, sizeof source_size, "%dx%d", opts->height, opts->width);
-    if (opts->portion)
-        snprintf(portion, sizeof portion, "%d of %d", opts->portion->rank, opts->portion->world);
-    DT_GO(st, dt_model_list_create(&list, s, opts->names, opts->portion), out);
+    DT_GO(st, dt_model_list_create(&list, s, opts->names), out);
     list.steps = opts->steps;
     const dt_safetensors_content content = {.tensor = list.tensor,
                                             .tensors = list.count,
@@ -152,38 +130,16 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
 
 enum { MOST_CLASSES = 1000000 };
 
-/* Those of a folder; *files is freed by free(). */
-static dt_status portions_in(const char *folder, dt_file_bytes **file, size_t *files)
-{
-    char name[DT_PORTION_NAME];
-
-    DT_TRY(dt_calloc(file, DT_MAX_PORTIONS, sizeof **file, "a model in pieces"));
-    for (*files = 0; *files < DT_MAX_PORTIONS; ++*files) {
-        DT_TRY(dt_path_join((*file)[*files].path, folder, dt_portion_name((int)*files, name)));
-        if (!dt_path_exists((*file)[*files].path))
-            break;
-    }
-    return DT_OK;
-}
-
 dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX])
 {
-    dt_file_bytes *file = NULL;
-    size_t files = 0;
-    dt_status st = DT_OK;
-
+    *f = NULL;
     snprintf(path, PATH_MAX, "%s", given);
     if (dt_path_is_folder(given)) {
         DT_TRY(dt_path_join(path, given, "model.safetensors"));
-        if (!dt_path_exists(path))
-            st = portions_in(given, &file, &files);
+        if (dt_pieces && !dt_path_exists(path))
+            DT_TRY(dt_pieces->open(f, given));
     }
-    if (st == DT_OK && files > 0)
-        st = dt_safetensors_join(f, given, file, files);
-    else if (st == DT_OK)
-        st = dt_safetensors_open(f, path, NULL, 0);
-    free(file);
-    return st;
+    return *f ? DT_OK : dt_safetensors_open(f, path, NULL, 0);
 }
 
 const char *const dt_meta_key[DT_META_KEYS] = {
@@ -378,7 +334,7 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 {
     dt_safetensors *f = NULL;
 
-    DT_TRY(files > 1 ? dt_safetensors_join(&f, path, file, files)
+    DT_TRY(files > 1 ? dt_pieces->join(&f, path, file, files)
                      : dt_safetensors_open(&f, path, file->bytes, file->length));
     return model_load(s, f, path, normalize, true);
 }
@@ -390,13 +346,11 @@ dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_fi
 static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
 {
     const uint64_t weights = sizeof(dt_f16) * (uint64_t)net->weight_total;
-    const dt_tensor *last = f->count ? &f->tensor[f->count - 1] : NULL;
-    const uint64_t bytes = last ? last->offset + last->bytes : 0;
 
-    if (bytes >= weights)
+    if (f->size >= weights)
         return DT_OK;
     return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
-                   path, (unsigned long long)bytes, net->spec.net, (unsigned long long)weights,
+                   path, (unsigned long long)f->size, net->spec.net, (unsigned long long)weights,
                    dt_safetensors_metadata(f, "dtrain.net")
                        ? "it is another one than the file says, or damaged"
                        : "the file does not say for which network it was made; choose --net");
@@ -421,10 +375,10 @@ dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_s
     DT_GO(st, check_size(f, path, r->net), out);
     const size_t floats = r->net->slab_floats, channels = r->net->norm_channels;
     r->floats = floats + 2 * channels;
-    DT_GO(st,
-          dt_calloc(&r->slab, 2 * r->floats + floats, sizeof *r->slab,
-                    "the numbers of a model file"),
-          out);
+    DT_GO(
+        st,
+        dt_calloc(&r->slab, 2 * r->floats + floats, sizeof *r->slab, "the numbers of a model file"),
+        out);
     float *trained = r->slab + r->floats, *mean = r->slab + floats, *mean_of = trained + floats;
     r->state = (dt_weights){r->net, r->slab, mean, mean + channels};
     r->trained = (dt_weights){r->net, trained, mean_of, mean_of + channels};

@@ -183,11 +183,8 @@ void dt_safetensors_close(dt_safetensors *f)
         return;
     if (f->fd >= 0)
         close(f->fd);
-    for (size_t i = 0; i < f->parts; i++)
-        dt_safetensors_close(f->part[i]);
-    free(f->part);
-    free(f->piece);
-    free(f->ends);
+    if (f->close)
+        f->close(f);
     json_decref(f->header);
     free(f->tensor);
     free(f);
@@ -207,8 +204,8 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void 
     char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
     float *wide = data;
 
-    if (f->parts > 0)
-        return dt_joined_read(f, t, data);
+    if (f->read)
+        return f->read(f, t, data);
     DT_TRY(dt_safetensors_bytes(f, narrow, t->bytes, t->offset));
     for (size_t i = 0; i < count && type->widen; i++) {
         uint16_t bits;

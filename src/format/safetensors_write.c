@@ -12,20 +12,8 @@ typedef struct write_row {
     const dt_tensor *tensor;
     const dt_tensor_type *type;
     size_t index;          /* in the caller's list */
-    dt_cut rows;           /* of the tensor */
     uint64_t begin, bytes; /* in the data */
-    uint64_t before;       /* bytes of rows that are others' */
 } write_row;
-
-dt_cut dt_tensor_rows(const dt_tensor *t)
-{
-    const int64_t rows = t->rank > 0 ? t->shape[0] : 1;
-
-    if (t->writers == 0)
-        return (dt_cut){0, rows, rows};
-    const int64_t first = rows * t->writer / t->writers;
-    return (dt_cut){first, rows * (t->writer + 1) / t->writers - first, rows};
-}
 
 static int by_type_and_name(const void *a, const void *b)
 {
@@ -36,29 +24,21 @@ static int by_type_and_name(const void *a, const void *b)
 }
 
 /* Sort the tensors and place them; *room: bytes of the largest. */
-static dt_status rows_place(write_row *rows, size_t *count, const dt_safetensors_content *c,
-                            uint64_t *room)
+static dt_status rows_place(write_row *rows, const dt_safetensors_content *c, uint64_t *room)
 {
-    uint64_t at = 0, bytes = 0;
+    uint64_t at = 0;
 
     for (size_t i = 0; i < c->tensors; i++) {
         const dt_tensor *t = &c->tensor[i];
-        write_row *r = &rows[*count];
-        *r = (write_row){.tensor = t,
-                         .type = dt_tensor_type_find(t->dtype, false),
-                         .index = i,
-                         .rows = dt_tensor_rows(t)};
+        write_row *r = &rows[i];
+        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype, false), .index = i};
         if (!r->type || t->rank > DT_TENSOR_MAX_RANK ||
-            !dt_tensor_bytes(r->type, t->rank, t->shape, &bytes))
+            !dt_tensor_bytes(r->type, t->rank, t->shape, &r->bytes))
             return dt_fail(DT_BUG, "tensor %s has no size", t->name);
-        *room = DT_MAX(*room, bytes);
-        const uint64_t row = r->rows.whole > 0 ? bytes / (uint64_t)r->rows.whole : 0;
-        r->bytes = row * (uint64_t)r->rows.count;
-        r->before = row * (uint64_t)r->rows.first;
-        *count += t->writers == 0 || (r->bytes > 0 && strcmp(t->dtype, "I64") != 0);
+        *room = DT_MAX(*room, r->bytes);
     }
-    qsort(rows, *count, sizeof *rows, by_type_and_name);
-    for (size_t i = 0; i < *count; i++) {
+    qsort(rows, c->tensors, sizeof *rows, by_type_and_name);
+    for (size_t i = 0; i < c->tensors; i++) {
         rows[i].begin = at;
         at += rows[i].bytes;
     }
@@ -70,34 +50,14 @@ static json_t *header_entry(const write_row *r)
 {
     json_t *shape = json_array();
     for (int i = 0; i < r->tensor->rank; i++)
-        json_array_append_new(shape, json_integer(i ? r->tensor->shape[i] : r->rows.count));
+        json_array_append_new(shape, json_integer(r->tensor->shape[i]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", r->type->name, "shape", shape, "data_offsets",
                      (json_int_t)r->begin, (json_int_t)(r->begin + r->bytes));
 }
 
-/* Where pieces begin, as PyTorch's torch.distributed.checkpoint says it; 0: done. */
-static int pieces_text(json_t *metadata, const write_row *rows, size_t count)
-{
-    json_t *all = json_object();
-
-    for (size_t i = 0; i < count; i++) {
-        const dt_tensor *t = rows[i].tensor;
-        json_t *first = json_array();
-        for (int k = 0; k < t->rank; k++)
-            json_array_append_new(first, json_integer(t->first[k] + (k ? 0 : rows[i].rows.first)));
-        json_object_set_new(all, t->name, json_pack("{s:o}", "saved_offsets", first));
-    }
-    char *text = json_dumps(all, JSON_COMPACT);
-    const int bad = json_object_set_new(metadata, "DCP_VERSION", json_string("1.0")) |
-                    json_object_set_new(metadata, "DCP_SHARDING_INFO", json_string(text));
-    free(text);
-    json_decref(all);
-    return bad;
-}
-
 /* The length and the header, padded with spaces to a multiple of 8; *out is freed by free(). */
-static dt_status header_text(const dt_safetensors_content *c, const write_row *rows, size_t count,
-                             char **out, size_t *length)
+static dt_status header_text(const dt_safetensors_content *c, const write_row *rows, char **out,
+                             size_t *length)
 {
     json_t *header = json_object(), *metadata = json_object();
     int bad = header && metadata ? 0 : -1;
@@ -107,16 +67,14 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
         if (c->metadata[i].value)
             bad |= json_object_set_new(metadata, c->metadata[i].name,
                                        json_string(c->metadata[i].value));
-    if (c->tensors > 0 && c->tensor[0].writers > 0)
-        bad |= pieces_text(metadata, rows, count);
     if (c->fields > 0)
         bad |= json_object_set(header, "__metadata__", metadata);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < c->tensors; i++)
         bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i]));
     const size_t n = bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
     const size_t padded = dt_align(n, 8);
     if (n == 0 || padded > DT_TENSOR_MAX_HEADER || c->tensors > DT_TENSOR_MAX_COUNT ||
-        json_object_size(header) != count + (c->fields > 0))
+        json_object_size(header) != c->tensors + (c->fields > 0))
         st = dt_fail(DT_BUG, "%zu tensors make no safetensors header", c->tensors);
     else
         st = dt_calloc(out, PREFIX + padded, 1, "the model file's header");
@@ -137,19 +95,19 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
     char *header = NULL;
     char *buffer = NULL;
     uint64_t room = 1;
-    size_t length = 0, count = 0;
+    size_t length = 0;
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
     DT_GO(st, dt_calloc(&rows, c->tensors + 1, sizeof *rows, "the list of tensors"), out);
-    DT_GO(st, rows_place(rows, &count, c, &room), out);
-    DT_GO(st, header_text(c, rows, count, &header, &length), out);
+    DT_GO(st, rows_place(rows, c, &room), out);
+    DT_GO(st, header_text(c, rows, &header, &length), out);
     DT_GO(st, dt_calloc(&buffer, room, 1, "a tensor to write"), out);
     DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, header, length), out);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < c->tensors; i++) {
         DT_GO(st, c->fill(c->context, rows[i].index, buffer), out);
-        DT_GO(st, dt_outfile_write(&f, buffer + rows[i].before, rows[i].bytes), out);
+        DT_GO(st, dt_outfile_write(&f, buffer, rows[i].bytes), out);
     }
     st = dt_outfile_finish(&f, w);
 

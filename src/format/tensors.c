@@ -28,6 +28,8 @@ bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
     return true;
 }
 
+const struct dt_pieces *dt_pieces;
+
 static const dt_format *formats;
 static size_t format_count;
 

@@ -7,28 +7,19 @@
 
 /* ---- Reading --------------------------------------------------------------------- */
 
-/* A tensor of file `part`, one of several that are joined. */
-typedef struct dt_file_piece {
-    const dt_tensor *tensor;
-    const struct dt_safetensors *of;
-    size_t part;
-} dt_file_piece;
-
 struct dt_safetensors {
     char path[PATH_MAX];
     int fd;            /* -1: the file is in memory */
     const char *bytes; /* there, borrowed */
     uint64_t size;     /* of the file */
-    json_t *header;    /* owned; names and metadata are borrowed from it, or from the parts' */
+    json_t *header;    /* owned; names and metadata are borrowed from it */
     dt_tensor *tensor; /* [count], owned, in ascending offsets */
     size_t count;
-    dt_safetensors **part; /* [parts], owned: the tensors are in pieces there */
-    size_t parts;
-    dt_file_piece *piece; /* [pieces], owned, by name; those of tensor i end before ends[i] */
-    size_t pieces, *ends; /* ends: [count], owned */
+    /* NULL, or, where the tensors are in other files: dt_safetensors_read of a tensor of the list,
+     * and what closes those. */
+    dt_status (*read)(const dt_safetensors *f, const dt_tensor *t, void *data);
+    void (*close)(dt_safetensors *f);
 };
-/* dt_safetensors_read of a file that was joined, of a tensor of its list. */
-dt_status dt_joined_read(const dt_safetensors *f, const dt_tensor *t, void *data) DT_MUST_CHECK;
 /* A list of at most DT_TENSOR_MAX_RANK integers from 0 to 2^48 - 1; how many, -1: it is none. */
 int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK]);
 /* Bytes of the file, which has them. DT_IO; DT_FORMAT: it has become shorter. */
@@ -56,12 +47,8 @@ typedef struct dt_safetensors_content {
     const dt_model_file_opts *opts;
 } dt_safetensors_content;
 
-/* The rows of a tensor that are to be written. */
-dt_cut dt_tensor_rows(const dt_tensor *t);
 /* Write a file as the reference implementation does: tensors by type (widest first), then by name;
- * the header padded to 8 bytes. Where rows are dealt, DCP_SHARDING_INFO of the metadata says which
- * these are; integers, which PyTorch cannot read in pieces, and what has no row are left out.
- * Errors as dt_outfile_open and dt_outfile_finish; w may be NULL. */
+ * the header padded to 8 bytes. Errors as dt_outfile_open and dt_outfile_finish; w may be NULL. */
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 

@@ -36,6 +36,12 @@ dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which)
                                              : none;
 }
 
+const char *dt_portion_name(int portion, char out[DT_PORTION_NAME])
+{
+    snprintf(out, DT_PORTION_NAME, "shard-%05d-model-00001-of-00001.safetensors", portion);
+    return out;
+}
+
 const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int portion,
                                     char out[DT_PORTION_NAME + 32])
 {
@@ -216,6 +222,13 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const cha
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "a checkpoint"));
     DT_GO(st, dt_folder_open(&c->in, in ? in->fd : AT_FDCWD, in ? in->path : "", name), out);
     DT_GO(st, read_manifest(c), out);
+    if (c->manifest.portions > 0 && !dt_pieces)
+        DT_GO(st,
+              dt_fail(DT_UNSUPPORTED,
+                      "checkpoint %s is in portions (--save-shards), which this build cannot "
+                      "read (DTRAIN_EXTRAS)",
+                      c->in.path),
+              out);
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(&c->manifest, i); k++)
             DT_GO(st, check_size(c, i, k), out);

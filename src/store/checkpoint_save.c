@@ -116,15 +116,13 @@ static dt_status save_file(const dt_snapshot *s, dt_checkpoint_file which, const
                                                            [DT_CHECKPOINT_TRAINED] = "trained"};
     const dt_weights numbers = dt_checkpoint_numbers(s, which);
     dt_model_file_opts opts = dt_model_says(s->options, s->images, s->at.run_step);
-    dt_portion portion = s->portion;
 
     if (which == DT_CHECKPOINT_OPTIONS)
         return dt_options_put(t, s->options, written);
     if (which == DT_CHECKPOINT_STATE)
         return save_state(s, t, written);
-    portion.cut = s->cut[which];
     opts.holds = holds[which];
-    opts.portion = portion.model ? &portion : NULL;
+    opts.portion = s->portion[which];
     return dt_model_put(&numbers, t, &opts, written);
 }
 
@@ -143,7 +141,6 @@ static dt_status make_folder(const dt_folder *in, const char *name)
 static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metrics_fd,
                             dt_written written[DT_CHECKPOINT_FILES])
 {
-    const dt_portion *p = &s->portion;
     char path[PATH_MAX], name[DT_PORTION_NAME + 32];
     dt_target t = {.folder = in->fd, .name = name, .shown = path, .fresh = true};
 
@@ -151,9 +148,9 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
         return save_error(in->path, "syncing metrics.jsonl");
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};
-        if (!dt_checkpoint_numbers(s, i).net && (p->rank > 0 || i == DT_CHECKPOINT_TRAINED))
+        if (!dt_checkpoint_numbers(s, i).net && (s->rank > 0 || i == DT_CHECKPOINT_TRAINED))
             continue;
-        dt_checkpoint_file_path(i, p->world, p->rank, name);
+        dt_checkpoint_file_path(i, s->portions, s->rank, name);
         DT_TRY(dt_path_join(path, in->path, name));
         DT_TRY(make_folder(in, name));
         DT_TRY(save_file(s, i, &t, &written[i]));

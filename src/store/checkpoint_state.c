@@ -74,7 +74,7 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
     char weights[DT_DIGEST_CHARS] = "", all[DT_DIGEST_CHARS] = "";
     dt_digest of_weights, of_all;
 
-    if (!s->portion.model) {
+    if (s->portions == 0) {
         DT_TRY(dt_snapshot_hash(s, &of_weights, &of_all));
         dt_digest_text(of_weights, weights);
         dt_digest_text(of_all, all);

@@ -102,14 +102,18 @@ typedef enum dt_checkpoint_file {
         DT_CHECKPOINT_FILES
 } dt_checkpoint_file;
 
+/* The file of a portion has the name that PyTorch gives to a rank's. Returns out. */
+enum { DT_PORTION_NAME = 64, DT_MAX_PORTIONS = 1024 };
+const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
+
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
     dt_weights model;   /* what is tested: with --ema the averages */
     dt_weights trained; /* with --ema: what the steps train; else net is NULL: model is trained */
     float *momentum;    /* [net->slab_floats] */
-    dt_portion portion; /* of all three; model NULL: they are whole */
-    float *cut[DT_CHECKPOINT_FILES]; /* the portion's `cut` in each file */
+    int rank, portions; /* of so many, this rank's; 0: whole */
+    const struct dt_portion *portion[DT_CHECKPOINT_FILES]; /* in each file, for dt_model_put */
     dt_position at;
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */

@@ -7,6 +7,8 @@
 
 #include "run.h"
 
+const struct dt_session_pieces *dt_session_pieces;
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 dt_status dt_session_take(dt_session *s, const dt_run *r)

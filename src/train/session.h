@@ -1,6 +1,6 @@
 /* session.h - rank 0's outputs of a training run: folder, options, metrics, progress lines,
- * checkpoints; private to src/train. Closed on the other ranks, and silent unless each rank has
- * its log. */
+ * checkpoints; private to src/train and extra/pieces. Closed on the other ranks, and silent unless
+ * each rank has its log. */
 #ifndef DT_SESSION_H
 #define DT_SESSION_H
 #include "run.h"
@@ -46,12 +46,14 @@ dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position 
 
 /* The last checkpoint that was written whole, "": none. Local, on rank 0. */
 const char *dt_session_last(const dt_session *s);
-/* With --save-shards in place of dt_session_save: every rank writes its portion, and all wait for
- * it. DT_CANTCREATE: the folder is not seen by all. Agreed. Collective. */
-dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_position *at,
-                         dt_save_how how) DT_MUST_CHECK;
-/* Once rank 0 has begun: its folder must be seen by all ranks. Agreed. Collective. */
-dt_status dt_pieces_check(const dt_session *s, dt_run *r) DT_MUST_CHECK;
+/* --save-shards: what extra/pieces adds. NULL: this build cannot. */
+extern const struct dt_session_pieces {
+    /* Once rank 0 has taken its folder: it must be seen by all ranks. Agreed. Collective. */
+    dt_status (*check)(const dt_session *s, dt_run *r);
+    /* In place of dt_session_save: every rank writes its portion, and all wait for it.
+     * DT_CANTCREATE: the folder is not seen by all. Agreed. Collective. */
+    dt_status (*save)(dt_session *s, dt_run *r, const dt_position *at, dt_save_how how);
+} * dt_session_pieces;
 
 /* The model file; its failure names the last checkpoint. Local. */
 dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;

@@ -42,7 +42,7 @@ static dt_status save(training *t, dt_save_how how)
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_SAVE);
     t->saved_s = dt_seconds();
     if (r->o.save_shards)
-        return dt_pieces_save(&t->session, r, &t->at, how);
+        return dt_session_pieces->save(&t->session, r, &t->at, how);
     DT_TRY(dt_grid_collect(r));
     return dt_comm_agree(r->comm, dt_session_save(&t->session, r, &t->at, how));
 }
@@ -372,7 +372,7 @@ static dt_status begin(training *t)
     t->whole = strcmp(r->o.resume, "auto") == 0 && path[0] && t->at.step == 0 &&
                t->at.run_step == r->total_steps;
     if (r->o.save_shards)
-        DT_TRY(dt_pieces_check(&t->session, r));
+        DT_TRY(dt_session_pieces->check(&t->session, r));
     DT_TRY(dt_comm_agree(r->comm, dt_session_begin(&t->session, r, &t->at, path)));
     dt_status st = DT_OK;
     DT_OBSERVE_OPEN(st, t->observed, set_up, r->comm, &r->o, r,
@@ -398,6 +398,9 @@ dt_status (*dt_dry_run)(dt_run *r);
 static dt_status refuse_options(const dt_comm *c, const dt_options *o)
 {
     DT_TRY(dt_observers_check(o));
+    if (o->save_shards && !dt_session_pieces)
+        return dt_fail(DT_CONFIG, "this build cannot save in portions: --save-shards "
+                                  "(DTRAIN_EXTRAS)");
     if (o->dry_run && strcmp(o->resume, "never") != 0)
         return dt_fail(DT_CONFIG, "--dry-run begins at the first step: leave out --resume");
     if (strcmp(o->resume, "auto") != 0)

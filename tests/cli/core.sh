@@ -27,4 +27,8 @@ refuses 78 "this build has no part for dry_run=true" -- --data synthetic --dry-r
 refuses 78 "this build is the core" -- --data synthetic --engine openblas --precision fp32 --out "$tmp/run-engine"
 refuses 78 "this build is the core" -- --data synthetic --exchange gather --out "$tmp/run-exchange"
 refuses 78 "this build is the core" -- --data synthetic --grad-compress bf16 --out "$tmp/run-compress"
+refuses 78 "this build cannot save in portions" -- --data synthetic --save-shards --out "$tmp/run-pieces"
+DTRAIN_BIN=$whole accepts --config configs/smoke.yaml --max-steps 2 --shards 1 --save-every 1 --save-shards --out "$tmp/pieces"
+rm "$tmp/pieces/model.safetensors"
+refuses 78 "in portions (--save-shards), which" -- --out "$tmp/pieces" --resume auto --no-save-shards
 finish

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pieces/pieces.h"
 #include "report/report.h"
 #include "store/checkpoint_internal.h"
 #include "store/store.h"
@@ -149,7 +150,12 @@ static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd)
         if (fork() != 0)
             continue;
         dt_snapshot s = d->s;
-        s.portion = (dt_portion){.model = d->model, .rank = rank, .world = d->ranks, .parts = 1};
+        const dt_portion portion = {rank, d->ranks, d->model, 1, s.model.master, NULL};
+        const dt_portion momentum = {rank, d->ranks, d->model, 1, s.momentum, NULL};
+        s.rank = rank;
+        s.portions = d->ranks;
+        s.portion[DT_CHECKPOINT_MODEL] = &portion;
+        s.portion[DT_CHECKPOINT_MOMENTUM] = &momentum;
         _exit(dt_saving_write(dt_saving_path(w), &s, rank == 0 ? metrics_fd : -1,
                               written + rank * DT_CHECKPOINT_FILES) != DT_OK);
     }
@@ -275,6 +281,7 @@ static dt_status load_each(driver *d)
 int main(int argc, char **argv)
 {
     driver d;
+    dt_extra_pieces();
     dt_status st = driver_open(&d);
     const bool loads = argc >= 2 && argc <= 3 && strcmp(argv[1], "--load") == 0;
 

@@ -19,18 +19,20 @@ declare -A may=(
 )
 # folder of extra: the others there that it may include, beside all public headers of src
 declare -A extra=(
-    [launch]="" [convert]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]="" [exchanges]="" [compress]=""
+    [launch]="" [pieces]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]="" [exchanges]="" [compress]=""
     [lib]="compress watch"
+    [convert]="pieces"
     [tools]="costs launch split images"
     [bench]="costs watch"
     [view]="convert watch"
 )
 # Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
-# Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints.
+# Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints; a run's output.
 declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
     [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
-    [images]=" data/source.h data/augment.h " [tools]=" base/topology.h store/checkpoint_internal.h ")
+    [images]=" data/source.h data/augment.h " [tools]=" base/topology.h store/checkpoint_internal.h "
+    [pieces]=" train/session.h ")
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}

@@ -1,6 +1,7 @@
-/* pieces.c - checkpoints of which every rank writes a portion: numbers that it has in memory.
+/* save.c - checkpoints of which every rank writes a portion: numbers that it has in memory.
  * Rank 0 makes the folder, and gives it its name once all have written. */
-#include "session.h"
+#include "pieces.h"
+#include "train/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@ static dt_status make_mark(const dt_session *s, char mark[PATH_MAX])
     return DT_OK;
 }
 
-dt_status dt_pieces_check(const dt_session *s, dt_run *r)
+static dt_status check(const dt_session *s, dt_run *r)
 {
     char mark[PATH_MAX] = "";
     dt_status st = DT_OK;
@@ -44,22 +45,32 @@ dt_status dt_pieces_check(const dt_session *s, dt_run *r)
 }
 
 /* This rank's numbers, where they are. */
-static void take_portion(const dt_run *r, dt_snapshot *s)
+static void take_portion(const dt_run *r, dt_snapshot *s, dt_portion portion[DT_CHECKPOINT_FILES])
 {
     const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
     const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
+    const dt_portion own = {r->comm->rank, r->comm->world, r->model, r->grid.parts, NULL, NULL};
 
     s->model = average.net ? average : weights;
-    s->cut[DT_CHECKPOINT_MODEL] = average.net ? cut->average.mem : cut->master.mem;
     s->trained = average.net ? weights : average;
-    s->cut[DT_CHECKPOINT_TRAINED] = cut->master.mem;
     s->momentum = home->momentum.mem;
-    s->cut[DT_CHECKPOINT_MOMENTUM] = cut->momentum.mem;
-    s->portion = (dt_portion){
-        .model = r->model, .rank = r->comm->rank, .world = r->comm->world, .parts = r->grid.parts};
+    s->rank = own.rank;
+    s->portions = own.world;
+    const struct {
+        const float *home, *cut;
+    } slabs[DT_CHECKPOINT_FILES] = {
+        [DT_CHECKPOINT_MODEL] = {s->model.master, average.net ? cut->average.mem : cut->master.mem},
+        [DT_CHECKPOINT_TRAINED] = {s->trained.master, cut->master.mem},
+        [DT_CHECKPOINT_MOMENTUM] = {s->momentum, cut->momentum.mem}};
+    for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
+        portion[i] = own;
+        portion[i].home = slabs[i].home;
+        portion[i].cut = slabs[i].cut;
+        s->portion[i] = &portion[i];
+    }
 }
 
-/* On rank 0, once all have written, or one has not, which was printed. */
+/* On rank 0, once all have written. */
 static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const dt_snapshot *of)
 {
     DT_TRY(dt_saving_end(w, all));
@@ -67,16 +78,17 @@ static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const d
     return dt_checkpoint_prune(&s->folder, of->at.run_step, &s->keep);
 }
 
-dt_status dt_pieces_save(dt_session *s, dt_run *r, const dt_position *at, dt_save_how how)
+static dt_status save(dt_session *s, dt_run *r, const dt_position *at, dt_save_how how)
 {
     char folder[PATH_MAX] = "";
     dt_written mine[DT_CHECKPOINT_FILES], *all = NULL;
+    dt_portion portion[DT_CHECKPOINT_FILES];
     dt_snapshot snapshot;
     dt_saving *w = NULL;
     int fd = -1;
 
     dt_status st = dt_session_snapshot(s, r, at, how, &snapshot, &fd);
-    take_portion(r, &snapshot);
+    take_portion(r, &snapshot, portion);
     if (st == DT_OK && s->leads)
         st = dt_calloc(&all, (size_t)r->comm->world, WRITTEN, "a list of files");
     if (st == DT_OK && s->leads)
@@ -102,4 +114,13 @@ out:
     if (s->leads)
         dt_warn("saving a checkpoint failed; training goes on (--on-save-error continue)");
     return DT_OK;
+}
+
+void dt_extra_pieces(void)
+{
+    static const struct dt_pieces files = {dt_pieces_join, dt_pieces_open, dt_portion_put};
+    static const struct dt_session_pieces saves = {check, save};
+
+    dt_pieces = &files;
+    dt_session_pieces = &saves;
 }

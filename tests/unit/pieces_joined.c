@@ -1,8 +1,9 @@
-/* format_pieces.c - tensors in pieces: of any shape, joined and cut again, and everything that a
+/* pieces_joined.c - tensors in pieces: of any shape, joined and cut again, and everything that a
  * reader must reject, by file, tensor and element. */
 #include "folder.h"
 
 #include "format/tensors.h"
+#include "pieces/pieces.h"
 
 /* A file whose tensor t has `rows` x `columns` floats, which say their place in the whole: 10 times
  * the row and the column; info: what DCP_SHARDING_INFO is, or NULL. */
@@ -43,7 +44,7 @@ static dt_status join(dt_safetensors **f, const char *a, const char *b, const ch
 
     for (; files < 3 && name[files]; files++)
         snprintf(file[files].path, sizeof file[files].path, "%s/%s", here, name[files]);
-    return dt_safetensors_join(f, "whole", file, files);
+    return dt_pieces_join(f, "whole", file, files);
 }
 
 static void assert_whole(dt_safetensors *f)
@@ -68,20 +69,19 @@ static dt_status fill(const void *context, size_t i, void *data)
 
 FOLDER_TEST(pieces_of_any_shape_are_joined_and_cut_again)
 {
-    dt_field said = {"dtrain.portion", NULL};
     dt_safetensors *f = NULL;
 
     put_at("a", 0, 0, 4, 2); /* columns, of which one more, in two parts */
     put_at("b", 0, 2, 1, 1);
     put_at("c", 1, 2, 3, 1);
     assert_ok(join(&f, "c", "a", "b"));
-    dt_tensor t = f->tensor[0];
-    const dt_safetensors_content c = {&t, 1, &said, 1, fill, f, NULL, NULL};
-    t.writers = 3; /* of the rows */
-    for (t.writer = 0; t.writer < 3; t.writer++) {
-        const char *const third[][2] = {{"0 of 3", "x"}, {"1 of 3", "y"}, {"2 of 3", "z"}};
-        said.value = third[t.writer][0];
-        assert_ok(dt_safetensors_put(&DT_TARGET(folder_path(here, third[t.writer][1])), &c, NULL));
+    const dt_tensor t = f->tensor[0];
+    dt_portion third = {.world = 3}; /* of the rows */
+    const dt_model_file_opts opts = {.portion = &third};
+    const dt_safetensors_content c = {&t, 1, NULL, 0, fill, f, NULL, &opts};
+    for (; third.rank < third.world; third.rank++) {
+        const char *const name[] = {"x", "y", "z"};
+        assert_ok(dt_portion_put(&DT_TARGET(folder_path(here, name[third.rank])), &c, NULL));
     }
     assert_whole(f);
     assert_ok(join(&f, "y", "z", "x"));
