@@ -18,10 +18,9 @@ enum { TAG_CHARS = 256 };
 bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i)
 {
     const dt_tensor *t = &c->tensor[i];
-    const dt_tensor_type *type = dt_tensor_type_find("F32", false);
     uint64_t bytes = 0;
 
-    if (strcmp(t->dtype, type->name) != 0 || !dt_tensor_bytes(type, t->rank, t->shape, &bytes))
+    if (strcmp(t->dtype, "F32") != 0 || !dt_tensor_bytes(t, &bytes))
         return false;
     float *data = malloc(bytes); /* in a message it may begin anywhere; fill wants floats */
     m->failed = m->failed || !data || c->fill(c->context, i, data) != DT_OK;
@@ -146,6 +145,7 @@ static dt_status read_dims(const dt_safetensors *f, const field *x, dt_tensor *t
 /* dtype stays NULL where the type is none of those that are read. */
 static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
 {
+    static const dt_field types[] = {{"Float32", "F32"}, {"Float16", "F16"}, {"BFloat16", "BF16"}};
     char type[TAG_CHARS] = "";
     field x = {0};
 
@@ -160,8 +160,9 @@ static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
         else
             t->offset = x.body.at, t->bytes = x.value;
     }
-    const dt_tensor_type *row = dt_tensor_type_find(type, true);
-    t->dtype = row ? row->name : NULL;
+    for (size_t i = 0; i < DT_COUNT_OF(types); i++)
+        if (strcmp(type, types[i].name) == 0)
+            t->dtype = types[i].value;
     return DT_OK;
 }
 
@@ -189,9 +190,7 @@ static dt_status read_value(dt_safetensors *f, span in)
     /* An optimiser's: "moments.conv1.weight", and scalars, which MindSpore 1 writes as [0]. */
     if (!t.dtype || !strchr(tag, '.') || strncmp(tag, "moments.", 8) == 0)
         return DT_OK;
-    if (!t.offset ||
-        !dt_tensor_bytes(dt_tensor_type_find(t.dtype, false), t.rank, t.shape, &bytes) ||
-        bytes != t.bytes)
+    if (!t.offset || !dt_tensor_bytes(&t, &bytes) || bytes != t.bytes)
         return misread(f, began, "a tensor's shape does not fit its numbers");
     if (f->count == DT_TENSOR_MAX_COUNT || json_object_get(f->header, tag) ||
         json_object_set_new(f->header, tag, json_null()) != 0)

@@ -191,7 +191,7 @@ static dt_status copy(const dt_safetensors *f, const dt_target *t, int rank, int
     DT_GO(st, dt_calloc(&tensor, f->count + 1, sizeof *tensor, "the list of tensors"), out);
     for (size_t i = 0; i < f->count; i++) {
         tensor[i] = f->tensor[i];
-        if (dt_tensor_type_find(tensor[i].dtype, false)->widen)
+        if (dt_tensor_type_find(tensor[i].dtype)->widen)
             tensor[i].dtype = "F32";
     }
     DT_GO(st, copy_metadata(f, &field, &c.fields), out);
@@ -227,7 +227,7 @@ static dt_status merge(const dt_safetensors *f, const dt_options *o)
  * --out of N files. */
 static dt_status merge_models(const dt_options *o, const char *const *path, size_t count)
 {
-    char newest[PATH_MAX], shown[PATH_MAX];
+    char newest[PATH_MAX];
     dt_file_bytes *file = NULL;
     dt_safetensors *f = NULL;
 
@@ -242,8 +242,7 @@ static dt_status merge_models(const dt_options *o, const char *const *path, size
     if (st == DT_OK && count == 1)
         st = dt_newest_model(path[0], newest);
     if (st == DT_OK)
-        st = count == 1 ? dt_model_open(&f, newest, shown)
-                        : dt_pieces_join(&f, path[0], file, count);
+        st = count == 1 ? dt_model_open(&f, newest) : dt_pieces_join(&f, path[0], file, count);
     if (st == DT_OK)
         st = merge(f, o);
     dt_safetensors_close(f);

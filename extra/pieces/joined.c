@@ -127,9 +127,7 @@ static dt_status add_whole(joined *j, size_t *k)
     *whole = (dt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .offset = first};
     for (; follows(j, first, *k); ++*k)
         DT_TRY(add_piece(whole, &j->piece[first], *k - first));
-    if (!dt_tensor_bytes(dt_tensor_type_find(whole->dtype, false), whole->rank, whole->shape,
-                         &want) ||
-        want != whole->bytes)
+    if (!dt_tensor_bytes(whole, &want) || want != whole->bytes)
         return dt_fail(DT_FORMAT,
                        "%s: tensor '%.80s' is %s, but its pieces have %llu bytes: some are missing",
                        f->path, whole->name, dt_shape_text(whole->rank, whole->shape, text),

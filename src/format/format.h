@@ -118,14 +118,16 @@ extern const struct dt_pieces {
 /* A path below names a file, or a folder that holds model.safetensors or the model in pieces
  * (a run's, a checkpoint). */
 
-/* Open it; path: for messages. Errors as dt_safetensors_open, dt_pieces_join. */
-dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX]) DT_MUST_CHECK;
+/* Errors as dt_safetensors_open, dt_pieces_join. */
+dt_status dt_model_open(dt_safetensors **f, const char *path) DT_MUST_CHECK;
 /* Metadata of the file (or folder): its network, as texts of the options in dt_meta_key, "" where
  * there is none; the steps that it was trained; its images, or 0 and "". Errors
  * as dt_safetensors_open. */
-enum { DT_META_KEYS = 8, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
+enum { DT_META_NET, DT_META_KEYS = 8, DT_META_CHARS = 64, DT_CLASS_NAMES = 32 << 10 };
 extern const char *const dt_meta_key[DT_META_KEYS];
 typedef struct dt_model_meta {
+    char path[PATH_MAX]; /* of the file, or of the folder that has it in pieces */
+    uint64_t bytes;
     char text[DT_META_KEYS][DT_META_CHARS];
     int64_t steps;
     int classes;       /* of the classifier; 0: there is none */
@@ -147,9 +149,9 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */
 dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize,
                         bool head) DT_MUST_CHECK;
-/* The same of whole files that are in memory: several, if the model is in pieces (dt_pieces). */
-dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_file_bytes *file,
-                              size_t files, const char *normalize) DT_MUST_CHECK;
+/* The same of an open file; closes it. */
+dt_status dt_model_load_open(const dt_weights *s, dt_safetensors *f, const char *normalize,
+                             bool head) DT_MUST_CHECK;
 
 /* A model file with the network that it is of. */
 typedef struct dt_model_read {
@@ -161,10 +163,10 @@ typedef struct dt_model_read {
     float *momentum;    /* [net->slab_floats] */
 } dt_model_read;
 
-/* Build the network of `spec`; the file's classifier gives the number of
- * classes. r is to be closed whatever the outcome, and must not be moved. Errors as
- * dt_safetensors_open, dt_net_create; DT_NOMEM. */
-dt_status dt_model_read_open(dt_model_read *r, const char *path,
+/* Build the network of `spec`; the classifier of the file that was described gives the number of
+ * classes. r is to be closed whatever the outcome, and must not be moved. DT_FORMAT: the file cannot
+ * hold it; errors as dt_net_create; DT_NOMEM. */
+dt_status dt_model_read_open(dt_model_read *r, const dt_model_meta *meta,
                              const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);
 

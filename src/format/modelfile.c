@@ -101,8 +101,16 @@ out:
 
 /* ---- Loading: does the file fit? ------------------------------------------------- */
 
-static dt_status check_metadata(const dt_safetensors *f, const char *path, const dt_net *net,
-                                const char *normalize)
+/* Its metadata "dtrain.<name>", or NULL. */
+static const char *says(const dt_safetensors *f, const char *name)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "dtrain.%s", name);
+    return dt_safetensors_metadata(f, key);
+}
+
+static dt_status check_metadata(const dt_safetensors *f, const dt_net *net, const char *normalize)
 {
     const dt_net_spec *spec = &net->spec;
     const dt_field want[] = {{"net", spec->net},
@@ -112,26 +120,26 @@ static dt_status check_metadata(const dt_safetensors *f, const char *path, const
     bool known = true;
 
     for (size_t i = 0; i < DT_COUNT_OF(want); i++) {
-        char key[64];
-        snprintf(key, sizeof key, "dtrain.%s", want[i].name);
-        const char *has = dt_safetensors_metadata(f, key);
+        const char *has = says(f, want[i].name);
         known = known && (has || !want[i].value);
         if (has && want[i].value && strcmp(has, want[i].value) != 0)
             return dt_fail(DT_FORMAT,
                            "%s was saved with --%s '%.80s', this run has --%s '%s': use the file's",
-                           path, want[i].name, has, want[i].name, want[i].value);
+                           f->path, want[i].name, has, want[i].name, want[i].value);
     }
     if (!known)
         dt_warn("%s does not say for which network, variant, stem and normalisation it was "
                 "made: taken for %s and --normalize %s",
-                path, spec->net, normalize ? normalize : "any");
+                f->path, spec->net, normalize ? normalize : "any");
     return DT_OK;
 }
 
 enum { MOST_CLASSES = 1000000 };
 
-dt_status dt_model_open(dt_safetensors **f, const char *given, char path[PATH_MAX])
+dt_status dt_model_open(dt_safetensors **f, const char *given)
 {
+    char path[PATH_MAX];
+
     *f = NULL;
     snprintf(path, PATH_MAX, "%s", given);
     if (dt_path_is_folder(given)) {
@@ -160,8 +168,7 @@ static int64_t count_classes(const dt_safetensors *f)
 static void describe_images(const dt_safetensors *f, dt_model_meta *meta)
 {
     enum { SIDE = 8192 };
-    const char *size = dt_safetensors_metadata(f, "dtrain.source_size");
-    const char *names = dt_safetensors_metadata(f, "dtrain.class_names");
+    const char *size = says(f, "source_size"), *names = says(f, "class_names");
 
     meta->classes = (int)count_classes(f);
     meta->height = meta->width = 0;
@@ -172,25 +179,25 @@ static void describe_images(const dt_safetensors *f, dt_model_meta *meta)
              names && strlen(names) < DT_CLASS_NAMES ? names : "");
 }
 
-dt_status dt_model_describe(const char *given, dt_model_meta *meta)
+dt_status dt_model_describe(const char *path, dt_model_meta *meta)
 {
-    char path[PATH_MAX];
     const char *end = NULL;
     dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
-    DT_TRY(dt_model_open(&f, given, path));
+    DT_TRY(dt_model_open(&f, path));
+    memcpy(meta->path, f->path, sizeof meta->path);
+    meta->bytes = f->size;
     for (int i = 0; i < DT_META_KEYS; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "dtrain.%s", dt_meta_key[i]);
-        const char *value = dt_safetensors_metadata(f, key);
+        const char *value = says(f, dt_meta_key[i]);
         snprintf(meta->text[i], DT_META_CHARS, "%s", value ? value : "");
     }
-    const char *steps = dt_safetensors_metadata(f, "dtrain.steps");
+    const char *steps = says(f, "steps");
     describe_images(f, meta);
     meta->steps = 0;
     if (steps && (!dt_whole_parse(steps, &end, &meta->steps) || *end))
-        st = dt_fail(DT_FORMAT, "%s: dtrain.steps is '%.80s', not a number of steps", path, steps);
+        st = dt_fail(DT_FORMAT, "%s: dtrain.steps is '%.80s', not a number of steps", f->path,
+                     steps);
     dt_safetensors_close(f);
     return st;
 }
@@ -238,8 +245,8 @@ static void file_differs(const dt_model_list *list, const dt_safetensors *f, cha
     }
 }
 
-static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, const char *path,
-                           const dt_net *net, bool head)
+static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, const dt_net *net,
+                           bool head)
 {
     const char *remedy = "choose --net, --stem and data as they were when the file was saved";
     char text[400];
@@ -250,7 +257,7 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
         list_differs(list, f, true, text);
         remedy = "all but the classifier fits: to train from that, use --init with --no-init-head";
     }
-    return text[0] ? dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", path,
+    return text[0] ? dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", f->path,
                              net->spec.net, text, remedy)
                    : DT_OK;
 }
@@ -258,24 +265,23 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
 /* ---- Loading --------------------------------------------------------------------- */
 
 static dt_status entry_check(const dt_model_entry *e, const float *x, const dt_tensor *t,
-                             const char *path)
+                             const dt_safetensors *f)
 {
     const size_t bad = dt_finite_floats(x, e->count);
 
     if (bad < e->count)
-        return dt_fail(DT_FORMAT, "%s: tensor '%s': element %zu is not a finite number", path,
+        return dt_fail(DT_FORMAT, "%s: tensor '%s': element %zu is not a finite number", f->path,
                        t->name, bad);
     for (size_t i = 0; e->variance && i < e->count; i++)
         if (x[i] < 0)
             return dt_fail(DT_FORMAT,
                            "%s: tensor '%s': element %zu is %g, and a variance is not "
                            "negative: the file is damaged",
-                           path, t->name, i, (double)x[i]);
+                           f->path, t->name, i, (double)x[i]);
     return DT_OK;
 }
 
-static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, const char *path,
-                           bool head)
+static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, bool head)
 {
     float *buffer = NULL;
     size_t largest = 1;
@@ -290,7 +296,7 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, c
             continue;
         const dt_tensor *t = dt_model_find(f, e->name);
         DT_GO(st, dt_safetensors_read(f, t, buffer), out);
-        DT_GO(st, entry_check(e, buffer, t, path), out);
+        DT_GO(st, entry_check(e, buffer, t, f), out);
         if (e->param.rank > 0)
             dt_param_from_file(&e->param, buffer, e->data);
         else
@@ -302,17 +308,16 @@ out:
     return st;
 }
 
-/* Closes f. */
-static dt_status model_load(const dt_weights *s, dt_safetensors *f, const char *path,
-                            const char *normalize, bool head)
+dt_status dt_model_load_open(const dt_weights *s, dt_safetensors *f, const char *normalize,
+                             bool head)
 {
     dt_model_list list = {0};
     dt_status st = DT_OK;
 
-    DT_GO(st, check_metadata(f, path, s->net, normalize), out);
+    DT_GO(st, check_metadata(f, s->net, normalize), out);
     DT_GO(st, dt_model_list_match(&list, s, f), out);
-    DT_GO(st, check_fit(&list, f, path, s->net, head), out);
-    st = list_read(&list, f, path, head);
+    DT_GO(st, check_fit(&list, f, s->net, head), out);
+    st = list_read(&list, f, head);
 
 out:
     dt_model_list_release(&list);
@@ -320,73 +325,52 @@ out:
     return st;
 }
 
-dt_status dt_model_load(const dt_weights *s, const char *given, const char *normalize, bool head)
-{
-    char path[PATH_MAX];
-    dt_safetensors *f = NULL;
-
-    DT_TRY(dt_model_open(&f, given, path));
-    return model_load(s, f, path, normalize, head);
-}
-
-dt_status dt_model_load_bytes(const dt_weights *s, const char *path, const dt_file_bytes *file,
-                              size_t files, const char *normalize)
+dt_status dt_model_load(const dt_weights *s, const char *path, const char *normalize, bool head)
 {
     dt_safetensors *f = NULL;
 
-    DT_TRY(files > 1 ? dt_pieces->join(&f, path, file, files)
-                     : dt_safetensors_open(&f, path, file->bytes, file->length));
-    return model_load(s, f, path, normalize, true);
+    DT_TRY(dt_model_open(&f, path));
+    return dt_model_load_open(s, f, normalize, head);
 }
 
 /* ---- A file with its network ------------------------------------------------------ */
 
 /* A header of a few bytes may name a network of many: memory is taken for what the file can
  * hold, in the narrowest type that is read. */
-static dt_status check_size(const dt_safetensors *f, const char *path, const dt_net *net)
+static dt_status check_size(const dt_model_meta *meta, const dt_net *net)
 {
     const uint64_t weights = sizeof(dt_f16) * (uint64_t)net->weight_total;
 
-    if (f->size >= weights)
+    if (meta->bytes >= weights)
         return DT_OK;
     return dt_fail(DT_FORMAT, "%s has %llu bytes, the network %s has at least %llu of weights: %s",
-                   path, (unsigned long long)f->size, net->spec.net, (unsigned long long)weights,
-                   dt_safetensors_metadata(f, "dtrain.net")
+                   meta->path, (unsigned long long)meta->bytes, net->spec.net,
+                   (unsigned long long)weights,
+                   meta->text[DT_META_NET][0]
                        ? "it is another one than the file says, or damaged"
                        : "the file does not say for which network it was made; choose --net");
 }
 
-dt_status dt_model_read_open(dt_model_read *r, const char *given, const dt_net_spec *spec)
+dt_status dt_model_read_open(dt_model_read *r, const dt_model_meta *meta, const dt_net_spec *spec)
 {
     dt_net_spec own = *spec;
-    char path[PATH_MAX];
-    dt_safetensors *f = NULL;
-    dt_status st = DT_OK;
 
     *r = (dt_model_read){.net = NULL};
-    DT_TRY(dt_model_open(&f, given, path));
-    own.classes = (int)count_classes(f);
+    own.classes = meta->classes;
     if (own.classes == 0)
-        DT_GO(st,
-              dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", path,
-                      (int)MOST_CLASSES),
-              out);
-    DT_GO(st, dt_net_create(&r->net, &own), out);
-    DT_GO(st, check_size(f, path, r->net), out);
+        return dt_fail(DT_FORMAT, "%s holds no classifier of 1 to %d classes", meta->path,
+                       (int)MOST_CLASSES);
+    DT_TRY(dt_net_create(&r->net, &own));
+    DT_TRY(check_size(meta, r->net));
     const size_t floats = r->net->slab_floats, channels = r->net->norm_channels;
     r->floats = floats + 2 * channels;
-    DT_GO(
-        st,
-        dt_calloc(&r->slab, 2 * r->floats + floats, sizeof *r->slab, "the numbers of a model file"),
-        out);
+    DT_TRY(dt_calloc(&r->slab, 2 * r->floats + floats, sizeof *r->slab,
+                     "the numbers of a model file"));
     float *trained = r->slab + r->floats, *mean = r->slab + floats, *mean_of = trained + floats;
     r->state = (dt_weights){r->net, r->slab, mean, mean + channels};
     r->trained = (dt_weights){r->net, trained, mean_of, mean_of + channels};
     r->momentum = trained + r->floats;
-
-out:
-    dt_safetensors_close(f);
-    return st;
+    return DT_OK;
 }
 
 void dt_model_read_close(dt_model_read *r)

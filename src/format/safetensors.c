@@ -73,11 +73,13 @@ static dt_status parse_tensor(const char *key, json_t *j, uint64_t data_first, d
                        &shape, "data_offsets", &begin, &end) != 0)
         return dt_fail(DT_FORMAT, "expected a dtype, a shape and data_offsets of two whole "
                                   "numbers, and no other key");
-    const dt_tensor_type *type = dt_tensor_type_find(dtype, false);
+    const dt_tensor_type *type = dt_tensor_type_find(dtype);
     if (!type)
         return dt_fail(DT_FORMAT, "dtype '%.80s' is not read, but F32, F16, BF16 and I64", dtype);
+    t->name = key;
+    t->dtype = type->name;
     t->rank = dt_shape_parse(shape, t->shape);
-    if (t->rank < 0 || !dt_tensor_bytes(type, t->rank, t->shape, &t->bytes))
+    if (t->rank < 0 || !dt_tensor_bytes(t, &t->bytes))
         return dt_fail(DT_FORMAT,
                        "the shape is not a list of at most %d whole numbers from 0 to 2^48-1, with "
                        "a product below 2^61",
@@ -86,8 +88,6 @@ static dt_status parse_tensor(const char *key, json_t *j, uint64_t data_first, d
         return dt_fail(DT_FORMAT, "data_offsets [%lld, %lld] do not fit %s %s of %llu bytes",
                        (long long)begin, (long long)end, type->name,
                        dt_shape_text(t->rank, t->shape, text), (unsigned long long)t->bytes);
-    t->name = key;
-    t->dtype = type->name;
     t->offset = data_first + (uint64_t)begin; /* < 2^48 + 2^21 */
     return DT_OK;
 }
@@ -199,7 +199,7 @@ const char *dt_safetensors_metadata(const dt_safetensors *f, const char *key)
  * on never overtakes. */
 dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t, void *data)
 {
-    const dt_tensor_type *type = dt_tensor_type_find(t->dtype, false);
+    const dt_tensor_type *type = dt_tensor_type_find(t->dtype);
     const size_t count = t->bytes / type->bytes;
     char *narrow = (char *)data + (type->widen ? count * (sizeof(float) - type->bytes) : 0);
     float *wide = data;

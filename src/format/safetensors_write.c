@@ -9,9 +9,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 enum { PREFIX = 8 }; /* bytes of the header's length */
 
 typedef struct write_row {
-    const dt_tensor *tensor;
+    const dt_tensor *tensor; /* in the caller's list */
     const dt_tensor_type *type;
-    size_t index;          /* in the caller's list */
     uint64_t begin, bytes; /* in the data */
 } write_row;
 
@@ -31,9 +30,8 @@ static dt_status rows_place(write_row *rows, const dt_safetensors_content *c, ui
     for (size_t i = 0; i < c->tensors; i++) {
         const dt_tensor *t = &c->tensor[i];
         write_row *r = &rows[i];
-        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype, false), .index = i};
-        if (!r->type || t->rank > DT_TENSOR_MAX_RANK ||
-            !dt_tensor_bytes(r->type, t->rank, t->shape, &r->bytes))
+        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype)};
+        if (t->rank > DT_TENSOR_MAX_RANK || !dt_tensor_bytes(t, &r->bytes))
             return dt_fail(DT_BUG, "tensor %s has no size", t->name);
         *room = DT_MAX(*room, r->bytes);
     }
@@ -106,7 +104,7 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
     DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, header, length), out);
     for (size_t i = 0; i < c->tensors; i++) {
-        DT_GO(st, c->fill(c->context, rows[i].index, buffer), out);
+        DT_GO(st, c->fill(c->context, (size_t)(rows[i].tensor - c->tensor), buffer), out);
         DT_GO(st, dt_outfile_write(&f, buffer, rows[i].bytes), out);
     }
     st = dt_outfile_finish(&f, w);

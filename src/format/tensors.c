@@ -4,28 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const dt_tensor_type tensor_types[] = {{"F16", "Float16", 2, dt_f16_to_f32},
-                                              {"BF16", "BFloat16", 2, dt_bf16_to_f32},
-                                              {"F32", "Float32", 4, NULL},
-                                              {"I64", NULL, 8, NULL}};
+static const dt_tensor_type tensor_types[] = {
+    {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};
 
-const dt_tensor_type *dt_tensor_type_find(const char *name, bool ckpt)
+const dt_tensor_type *dt_tensor_type_find(const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++) {
-        const char *own = ckpt ? tensor_types[i].ckpt : tensor_types[i].name;
-        if (own && strcmp(own, name) == 0)
+    for (size_t i = 0; i < DT_COUNT_OF(tensor_types); i++)
+        if (strcmp(tensor_types[i].name, name) == 0)
             return &tensor_types[i];
-    }
     return NULL;
 }
 
-bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape, uint64_t *bytes)
+bool dt_tensor_bytes(const dt_tensor *t, uint64_t *bytes)
 {
-    *bytes = type->bytes;
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(*bytes, (uint64_t)shape[i], bytes))
-            return false;
-    return true;
+    const dt_tensor_type *type = dt_tensor_type_find(t->dtype);
+    bool good = type != NULL;
+
+    *bytes = good ? type->bytes : 0;
+    for (int i = 0; i < t->rank; i++)
+        good = good && !__builtin_mul_overflow(*bytes, (uint64_t)t->shape[i], bytes);
+    return good;
 }
 
 const struct dt_pieces *dt_pieces;

@@ -60,15 +60,13 @@ const dt_format *dt_format_find(const char *name, const char *path);
 
 /* The types of this project's networks and of the formats that they are stored in. */
 typedef struct dt_tensor_type {
-    const char *name, *ckpt; /* in .ckpt files; NULL: it is not read there */
+    const char *name;
     unsigned bytes;
     float (*widen)(uint16_t bits); /* of 16 bits to float32; NULL: another size */
 } dt_tensor_type;
-/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first.
- *   ckpt  a name of .ckpt files */
-const dt_tensor_type *dt_tensor_type_find(const char *name, bool ckpt);
-/* Bytes of a tensor; false on overflow. */
-bool dt_tensor_bytes(const dt_tensor_type *type, int rank, const int64_t *shape,
-                     uint64_t *bytes) DT_MUST_CHECK;
+/* The row of a name, NULL if there is none; rows lie in one array, narrow ones first. */
+const dt_tensor_type *dt_tensor_type_find(const char *name);
+/* Bytes of a tensor, by dtype, rank and shape; false: its type has no row, or on overflow. */
+bool dt_tensor_bytes(const dt_tensor *t, uint64_t *bytes) DT_MUST_CHECK;
 
 #endif

@@ -73,14 +73,14 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
     if (m->portions == 0)
         used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d\n", heading, WHOLE);
     else
-        used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d in %d portions\n", heading,
-                                IN_PIECES, m->portions);
+        used = (size_t)snprintf(out, DT_MANIFEST_CHARS, "%s%d in %d portions\n", heading, IN_PIECES,
+                                m->portions);
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++) { /* at most 128 characters each */
             dt_checkpoint_file_path(i, m->portions, k, name);
             dt_digest_text(m->file[i][k].digest, hash);
-            used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used,
-                                     "%s %20" PRIu64 " %s\n", hash, m->file[i][k].bytes, name);
+            used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
+                                     hash, m->file[i][k].bytes, name);
         }
     dt_digest_text(dt_hash_bytes(out, used), hash);
     return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
@@ -273,6 +273,7 @@ static dt_status load_file(const dt_checkpoint *c, dt_checkpoint_file which, con
     const int files = files_of(&c->manifest, which);
     char name[DT_PORTION_NAME + 32];
     dt_file_bytes *file = NULL;
+    dt_safetensors *f = NULL;
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&file, (size_t)files, sizeof *file, "files of a checkpoint"));
@@ -281,8 +282,10 @@ static dt_status load_file(const dt_checkpoint *c, dt_checkpoint_file which, con
         DT_GO(st, dt_path_join(file[k].path, c->in.path, name), out);
         DT_GO(st, read_file(c, which, k, most, &file[k].bytes, &file[k].length), out);
     }
-    st = dt_model_load_bytes(into, files > 1 ? c->in.path : file[0].path, file, (size_t)files,
-                             normalize);
+    st = files > 1 ? dt_pieces->join(&f, c->in.path, file, (size_t)files)
+                   : dt_safetensors_open(&f, file->path, file->bytes, file->length);
+    if (st == DT_OK)
+        st = dt_model_load_open(into, f, normalize, true);
 
 out:
     for (int k = 0; k < files; k++)

@@ -48,7 +48,7 @@ dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *
     *r = (dt_model_read){.net = NULL};
     DT_TRY(dt_options_from_model(path, o, meta));
     const dt_net_spec spec = dt_options_net(o, 0);
-    return dt_model_read_open(r, path, &spec);
+    return dt_model_read_open(r, meta, &spec);
 }
 
 dt_status dt_model_options(const char *path, char out[PATH_MAX])

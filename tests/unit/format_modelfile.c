@@ -266,8 +266,8 @@ static const edit nameless = {.field = ""};
 
 TEST_OF_FIXTURE(make_resnet, model_files_release, prefixes_and_counters_do_not_matter)
 {
-    static const char *const prefix[] = {"module.",    "_orig_mod.", "module._orig_mod.", "model.",
-                                         "net.model.", "a.module.b."};
+    static const char *const prefix[] = {"module.", "_orig_mod.", "module._orig_mod.",
+                                         "model.",  "net.model.", "a.module.b."};
 
     for (size_t i = 0; i < DT_COUNT_OF(prefix); i++) {
         edit_file(f, &(edit){.of = "", .prefix = prefix[i]});
@@ -323,9 +323,11 @@ TEST_OF_FIXTURE(make_resnet, model_files_release, the_first_misfit_ends_a_load)
 TEST_OF_FIXTURE(make_resnet, model_files_release, narrow_floats_are_read)
 {
     dt_model_read r; /* what averages and converts */
+    dt_model_meta meta;
 
     edit_file(f, &(edit){.of = "", .dtype = "BF16"});
-    assert_ok(dt_model_read_open(&r, f->other, &f->net->spec));
+    assert_ok(dt_model_describe(f->other, &meta));
+    assert_ok(dt_model_read_open(&r, &meta, &f->net->spec));
     assert_ok(dt_model_load(&r.state, f->other, "cifar", true));
     for (size_t i = 0; i < f->floats; i++) {
         uint32_t bits;
@@ -358,8 +360,10 @@ TEST_OF_FIXTURE(make_vgg, model_files_release, damaged_headers_load_equal_or_are
         else if (kind == 3)
             memcpy(copy + at, file + at + 1, n - at);
         memset(s.master, 0, (f->floats + 2 * f->channels) * sizeof *s.master);
-        const dt_status st = dt_model_load_bytes(
-            &s, "m.safetensors", &(dt_file_bytes){.bytes = copy, .length = n}, 1, NULL);
+        dt_safetensors *m = NULL;
+        dt_status st = dt_safetensors_open(&m, "m.safetensors", copy, n);
+        if (st == DT_OK)
+            st = dt_model_load_open(&s, m, NULL, true);
         if (st == DT_OK) {
             assert_same_state(f, &s);
             loaded++;
