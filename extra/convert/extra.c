@@ -256,6 +256,7 @@ static const dt_format formats[] = {
     {.name = "onnx", .put = dt_onnx_put},
     {.name = "onnx-raw", .put = dt_onnx_put},
     {.name = "ckpt", .end = ".ckpt", .put = dt_ckpt_put, .read = dt_ckpt_read},
+    {.name = NULL},
 };
 
 /* The mean of one model is that model: convert is average. */
@@ -275,7 +276,7 @@ static const dt_command commands[] = {
 
 void dt_extra_convert(void)
 {
-    dt_formats_set(formats, DT_COUNT_OF(formats));
+    dt_formats = formats;
     dt_commands_add(commands, DT_COUNT_OF(commands));
     dt_tutorial_styles();
     dt_option_elsewhere = dt_name_elsewhere;

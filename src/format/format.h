@@ -97,8 +97,7 @@ typedef struct dt_format {
      * length is bounded before it is used. DT_FORMAT, DT_IO, DT_NOMEM. NULL: it is not read. */
     dt_status (*read)(dt_safetensors *f);
 } dt_format;
-/* Once, before the first file is opened; borrowed. Local. */
-void dt_formats_set(const dt_format *list, size_t count);
+extern const dt_format *dt_formats; /* ended by one without a name; NULL: none is added */
 
 /* Models in several files: what extra/pieces adds. NULL: this build has whole files alone. */
 typedef struct dt_file_bytes {
@@ -164,8 +163,8 @@ typedef struct dt_model_read {
 } dt_model_read;
 
 /* Build the network of `spec`; the classifier of the file that was described gives the number of
- * classes. r is to be closed whatever the outcome, and must not be moved. DT_FORMAT: the file cannot
- * hold it; errors as dt_net_create; DT_NOMEM. */
+ * classes. r is to be closed whatever the outcome, and must not be moved. Errors as dt_net_create;
+ * DT_FORMAT: the file cannot hold it; DT_NOMEM. */
 dt_status dt_model_read_open(dt_model_read *r, const dt_model_meta *meta,
                              const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_model_read_close(dt_model_read *r);

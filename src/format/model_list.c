@@ -11,9 +11,9 @@ void dt_model_list_release(dt_model_list *list)
     *list = (dt_model_list){0};
 }
 
-/* `name` is torchvision's; shape NULL: a scalar int64. */
+/* `name` is torchvision's. */
 static dt_status list_add(dt_model_list *list, const dt_net *net, const char *scheme,
-                          const char *name, int rank, const int64_t *shape, dt_model_entry entry)
+                          const char *name, dt_model_entry entry)
 {
     dt_model_entry *e = &list->entry[list->count];
     dt_tensor *t = &list->tensor[list->count];
@@ -22,9 +22,8 @@ static dt_status list_add(dt_model_list *list, const dt_net *net, const char *sc
     DT_TRY(dt_net_rename(net, scheme, name, e->name, sizeof e->name));
     if (!e->name[0]) /* the naming does not count batches */
         return DT_OK;
-    *t = (dt_tensor){.name = e->name, .dtype = shape ? "F32" : "I64", .rank = rank};
-    if (shape)
-        memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    *t = (dt_tensor){.name = e->name, .dtype = e->data ? "F32" : "I64", .rank = e->param.rank};
+    memcpy(t->shape, e->param.dim, (size_t)t->rank * sizeof *t->shape);
     list->count++;
     return DT_OK;
 }
@@ -34,15 +33,15 @@ static dt_status list_add_norm(dt_model_list *list, const dt_weights *s, const c
 {
     static const char *const what[] = {"running_mean", "running_var", "num_batches_tracked"};
     float *const data[] = {s->running_mean + n->offset, s->running_var + n->offset, NULL};
-    const int64_t channels = (int64_t)n->channels;
 
     for (size_t i = 0; i < DT_COUNT_OF(what); i++) {
-        const dt_model_entry entry = {
-            .count = data[i] ? n->channels : 1, .data = data[i], .variance = i == 1};
+        dt_model_entry entry = {.data = data[i], .variance = i == 1};
         char name[256];
+        if (data[i])
+            entry.param = (dt_param){
+                .rank = 1, .dim = {(int64_t)n->channels}, .pixels = 1, .count = n->channels};
         snprintf(name, sizeof name, "%.63s.%.127s", n->name, what[i]);
-        DT_TRY(list_add(list, s->net, scheme, name, data[i] != NULL, data[i] ? &channels : NULL,
-                        entry));
+        DT_TRY(list_add(list, s->net, scheme, name, entry));
     }
     return DT_OK;
 }
@@ -57,9 +56,8 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     DT_TRY(dt_calloc(&list->tensor, most, sizeof *list->tensor, "the list of tensors"));
     for (size_t i = 0; i < params; i++) {
         const dt_param *p = &s->net->param[i];
-        DT_TRY(list_add(list, s->net, scheme, p->name, p->rank, p->dim,
-                        (dt_model_entry){.count = p->count,
-                                         .param = *p,
+        DT_TRY(list_add(list, s->net, scheme, p->name,
+                        (dt_model_entry){.param = *p,
                                          .head = dt_net_is_head(s->net, i),
                                          .data = s->master + p->offset}));
     }

@@ -5,8 +5,7 @@
 
 typedef struct dt_model_entry {
     char name[128]; /* in the list's naming */
-    size_t count;
-    dt_param param; /* as it lies in memory; rank 0: the file's order is the memory's */
+    dt_param param; /* as it lies in memory; also statistics, of rank 1 */
     float *data;    /* borrowed; NULL: num_batches_tracked */
     bool head;      /* of the classifier */
     bool variance;  /* never negative */

@@ -14,10 +14,8 @@ static dt_status list_fill(const void *context, size_t i, void *data)
     const dt_model_list *list = context;
     const dt_model_entry *e = &list->entry[i];
 
-    if (e->param.rank > 0)
+    if (e->data)
         dt_param_to_file(&e->param, e->data, data);
-    else if (e->data)
-        memcpy(data, e->data, e->count * sizeof *e->data);
     else
         memcpy(data, &list->steps, sizeof list->steps);
     return DT_OK;
@@ -267,12 +265,12 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
 static dt_status entry_check(const dt_model_entry *e, const float *x, const dt_tensor *t,
                              const dt_safetensors *f)
 {
-    const size_t bad = dt_finite_floats(x, e->count);
+    const size_t count = e->param.count, bad = dt_finite_floats(x, count);
 
-    if (bad < e->count)
+    if (bad < count)
         return dt_fail(DT_FORMAT, "%s: tensor '%s': element %zu is not a finite number", f->path,
                        t->name, bad);
-    for (size_t i = 0; e->variance && i < e->count; i++)
+    for (size_t i = 0; e->variance && i < count; i++)
         if (x[i] < 0)
             return dt_fail(DT_FORMAT,
                            "%s: tensor '%s': element %zu is %g, and a variance is not "
@@ -288,7 +286,7 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, b
     dt_status st = DT_OK;
 
     for (size_t i = 0; i < list->count; i++)
-        largest = DT_MAX(largest, list->entry[i].count);
+        largest = DT_MAX(largest, list->entry[i].param.count);
     DT_TRY(dt_calloc(&buffer, largest, sizeof *buffer, "the largest tensor"));
     for (size_t i = 0; i < list->count; i++) {
         const dt_model_entry *e = &list->entry[i];
@@ -297,10 +295,7 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, b
         const dt_tensor *t = dt_model_find(f, e->name);
         DT_GO(st, dt_safetensors_read(f, t, buffer), out);
         DT_GO(st, entry_check(e, buffer, t, f), out);
-        if (e->param.rank > 0)
-            dt_param_from_file(&e->param, buffer, e->data);
-        else
-            memcpy(e->data, buffer, e->count * sizeof *buffer);
+        dt_param_from_file(&e->param, buffer, e->data);
     }
 
 out:

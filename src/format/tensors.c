@@ -27,22 +27,13 @@ bool dt_tensor_bytes(const dt_tensor *t, uint64_t *bytes)
 }
 
 const struct dt_pieces *dt_pieces;
-
-static const dt_format *formats;
-static size_t format_count;
-
-void dt_formats_set(const dt_format *list, size_t count)
-{
-    formats = list;
-    format_count = count;
-}
+const dt_format *dt_formats;
 
 const dt_format *dt_format_find(const char *name, const char *path)
 {
-    for (size_t i = 0; i < format_count; i++)
-        if (name ? strcmp(formats[i].name, name) == 0
-                 : formats[i].read && dt_path_ends(path, formats[i].end))
-            return &formats[i];
+    for (const dt_format *f = dt_formats; f && f->name; f++)
+        if (name ? strcmp(f->name, name) == 0 : f->read && dt_path_ends(path, f->end))
+            return f;
     return NULL;
 }
 

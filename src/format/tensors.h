@@ -52,7 +52,7 @@ typedef struct dt_safetensors_content {
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c,
                              dt_written *w) DT_MUST_CHECK;
 
-/* The format of dt_formats_set that has that name, or, if that is NULL, reads such a path; NULL:
+/* The format of dt_formats that has that name, or, if that is NULL, reads such a path; NULL:
  * there is none. */
 const dt_format *dt_format_find(const char *name, const char *path);
 
