@@ -162,7 +162,7 @@ static dt_status add_gather(dt_moves *m, int key, int world, char *source, char 
     for (int from = 0; from < world; from++)
         for (int to = 0; to < world; to++)
             DT_TRY(dt_moves_add(m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
-                                              rows, ROW_BYTES, ROW_BYTES, stride, 0, 0}));
+                                              rows, ROW_BYTES, ROW_BYTES, stride}));
     return DT_OK;
 }
 

@@ -146,7 +146,6 @@ typedef struct dt_rect {
     const void *source; /* read by rank `from` alone */
     void *target;       /* and by `to`: other ranks may give NULL */
     size_t rows, bytes, from_stride, to_stride;
-    int64_t kind, order; /* of moves.c */
 } dt_rect;
 typedef struct dt_moves dt_moves;
 /* Keys are [0, keys) (same). DT_NOMEM; *m is to be destroyed whatever the outcome. Local. */
