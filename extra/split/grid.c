@@ -193,87 +193,75 @@ static dt_status grid_moments(dt_run *r)
 
 /* ---- Weights and the state --------------------------------------------------------------- */
 
-/* From every rank its output channels of the own input channels. A weight is in memory
- * [taps][in][out]. */
+/* From every rank its output channels of the input channels that are rank `to`'s own. A weight is
+ * in memory [taps][in][out]. */
 static dt_status add_turn(dt_run *r, const dt_param *p, const dt_piece *x, int from, int to)
 {
     dt_grid *g = &r->grid;
-    const dt_cut out = dt_cut_of(p->dim[0], from, g->parts),
-                 in = dt_cut_of(p->dim[1], to, g->parts);
-    const size_t all_out = (size_t)out.whole, all_in = (size_t)in.whole;
-    const size_t row = (size_t)out.count * sizeof(float), rows = (size_t)in.count;
-    const float *master =
-        (float *)r->domain[DT_SLAB_CUT].master.mem + x->offset + in.first * out.count;
-    float *by_input = (float *)g->by_input.mem + x->by_input + out.first;
+    const int64_t out = dt_cut_of(p->dim[0], from, g->parts).count;
+    const dt_cut in = dt_cut_of(p->dim[1], to, g->parts);
+    const float *master = (float *)r->domain[DT_SLAB_CUT].master.mem + x->offset;
+    float *by_input = (float *)g->by_input.mem + x->by_input;
 
-    for (size_t tap = 0; tap < p->count / (all_in * all_out); tap++) {
-        const dt_rect rect = {.key = KEY_TURN,
-                              .from = from,
-                              .to = to,
-                              .source = from == g->part ? master + tap * all_in * (size_t)out.count
-                                                        : NULL,
-                              .target = to == g->part ? by_input + tap * rows * all_out : NULL,
-                              .rows = rows,
-                              .bytes = row,
-                              .from_stride = row,
-                              .to_stride = all_out * sizeof(float)};
-        DT_TRY(dt_moves_add(g->moves, &rect));
+    for (int64_t tap = 0; tap < (int64_t)p->count / (p->dim[0] * p->dim[1]); tap++) {
+        const dt_move m = {.from = DT_CUT,
+                           .to = DT_WHOLE,
+                           .rows = in.count,
+                           .channels = p->dim[0],
+                           .each = sizeof(float),
+                           .source = master + (tap * in.whole + in.first) * out,
+                           .target = by_input + tap * in.count * p->dim[0]};
+        DT_TRY(add_part(g, KEY_TURN, &m, 0, from, to));
     }
     return DT_OK;
 }
 
-/* Between a piece, [rows][out], of rank `rank`, in the slab `cut`, and the first rank's slab
- * `whole`. */
-static dt_status add_piece(dt_grid *g, const dt_param *p, const dt_piece *x, int rank, float *cut,
-                           float *whole)
-{
-    const dt_cut out = dt_cut_of(p->dim[0], rank, g->parts);
-    const size_t row = (size_t)out.count * sizeof(float), all = (size_t)out.whole * sizeof(float);
-    const size_t rows = p->count / (size_t)out.whole;
-    float *const piece = rank == g->part ? cut + x->offset : NULL;
-    float *const place = whole ? whole + p->offset + out.first : NULL;
-    const dt_rect collect = {KEY_COLLECT, rank, 0, piece, place, rows, row, row, all, 0, 0};
-    const dt_rect spread = {KEY_SPREAD, 0, rank, place, piece, rows, row, all, row, 0, 0};
-
-    DT_TRY(dt_moves_add(g->moves, &collect));
-    return dt_moves_add(g->moves, &spread);
-}
-
-/* The slabs of the state: home, cut and whole ones. */
-typedef struct state_slab {
-    float *home, *cut, *whole;
-} state_slab;
 enum { STATE_SLABS = 3 };
 
-static void state_slabs(const dt_run *r, state_slab of[STATE_SLABS])
+/* The state's slab `which`, of home parameters or of own pieces; NULL: it has none. */
+static float *state_slab(const dt_run *r, dt_slab_kind kind, int which)
 {
-    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
-    const dt_slab *const slab[STATE_SLABS][DT_DOMAINS] = {{&home->master, &cut->master},
-                                                          {&home->momentum, &cut->momentum},
-                                                          {&home->average, &cut->average}};
-    float *whole = r->grid.whole.mem;
+    const dt_domain *d = &r->domain[kind];
+    const dt_slab *const slab[STATE_SLABS] = {&d->master, &d->momentum, &d->average};
 
-    for (size_t i = 0; i < STATE_SLABS; i++)
-        of[i] = (state_slab){slab[i][0]->bytes ? slab[i][0]->mem : NULL, slab[i][1]->mem,
-                             whole ? whole + i * r->net->slab_floats : NULL};
+    return slab[which]->bytes > 0 ? slab[which]->mem : NULL;
+}
+
+/* A parameter in each slab of the state, to rank 0's whole slabs and back. */
+static dt_status add_state(dt_run *r, const dt_param *p, const dt_piece *x)
+{
+    const dt_layout layout = x->cut ? DT_CUT : DT_HOME;
+    float *const all = r->grid.whole.mem;
+
+    for (int k = 0; k < STATE_SLABS; k++) {
+        float *const slab = state_slab(r, x->cut ? DT_SLAB_CUT : DT_SLAB_HOME, k);
+        float *const whole = all ? all + (size_t)k * r->net->slab_floats + p->offset : NULL;
+        for (int key = KEY_COLLECT; key <= KEY_SPREAD && slab; key++) {
+            const bool collects = key == KEY_COLLECT;
+            const dt_move m = {.from = collects ? layout : DT_HOME,
+                               .to = collects ? DT_HOME : layout,
+                               .rows = (int64_t)p->count / p->dim[0],
+                               .channels = p->dim[0],
+                               .each = sizeof(float),
+                               .source = collects ? slab + x->offset : whole,
+                               .target = collects ? whole : slab + x->offset};
+            DT_TRY(add_move(&r->grid, key, &m, 0));
+        }
+    }
+    return DT_OK;
 }
 
 static dt_status add_weights(dt_run *r)
 {
-    dt_grid *g = &r->grid;
-    state_slab of[STATE_SLABS];
+    const int parts = r->grid.parts;
 
-    state_slabs(r, of);
     for (size_t i = 0; i < r->net->params; i++) {
         const dt_param *p = &r->net->param[i];
         const dt_piece x = dt_model_piece(r->model, i);
-        for (int rank = 0; rank < g->parts && x.cut; rank++) {
-            for (size_t k = 0; k < STATE_SLABS && g->index == 0; k++)
-                if (of[k].cut)
-                    DT_TRY(add_piece(g, p, &x, rank, of[k].cut, of[k].whole));
-            for (int to = 0; to < g->parts && p->kind == DT_WEIGHT; to++)
-                DT_TRY(add_turn(r, p, &x, rank, to));
-        }
+        if (r->grid.index == 0)
+            DT_TRY(add_state(r, p, &x));
+        for (int k = 0; k < parts * parts && x.cut && p->kind == DT_WEIGHT; k++)
+            DT_TRY(add_turn(r, p, &x, k / parts, k % parts));
     }
     return DT_OK;
 }
@@ -334,54 +322,32 @@ static dt_status grid_turn(dt_run *r)
     return r->grid.moves ? dt_moves_start(r->grid.moves, KEY_TURN) : DT_OK;
 }
 
-/* Home parameters between their slabs and the whole ones, on rank 0. */
-static void copy_home(const dt_run *r, bool collect)
-{
-    state_slab of[STATE_SLABS];
-
-    state_slabs(r, of);
-    for (size_t i = 0; i < r->net->params; i++) {
-        const dt_param *p = &r->net->param[i];
-        const dt_piece x = dt_model_piece(r->model, i);
-        for (size_t k = 0; k < STATE_SLABS && !x.cut; k++) {
-            float *home = of[k].home + x.offset, *whole = of[k].whole + p->offset;
-            if (of[k].home)
-                memcpy(collect ? whole : home, collect ? home : whole, p->count * sizeof *home);
-        }
-    }
-}
-
 static dt_status grid_collect(dt_run *r)
 {
-    if (r->comm->rank == 0)
-        copy_home(r, true);
     return r->grid.index == 0 ? grid_run(r, KEY_COLLECT) : DT_OK;
 }
 
 static dt_status grid_spread(dt_run *r)
 {
     const size_t bytes = dt_model_floats(r->model, DT_SLAB_CUT) * sizeof(float);
-    state_slab of[STATE_SLABS];
 
     DT_TRY(grid_turned(r)); /* it reads what is written here */
-    if (r->comm->rank == 0)
-        copy_home(r, false);
     if (r->grid.index == 0)
         DT_TRY(grid_run(r, KEY_SPREAD));
-    state_slabs(r, of);
-    for (size_t k = 0; k < STATE_SLABS; k++)
-        if (of[k].cut)
-            DT_TRY(dt_comm_bcast(r->grid.replicas, of[k].cut, bytes, 0));
+    for (int k = 0; k < STATE_SLABS; k++) {
+        float *const cut = state_slab(r, DT_SLAB_CUT, k);
+        if (cut)
+            DT_TRY(dt_comm_bcast(r->grid.replicas, cut, bytes, 0));
+    }
     return DT_OK;
 }
 
-const struct dt_run_split dt_grid_split = {
-    .choose = dt_auto_choose,
-    .load = dt_strategy_read,
-    .open = grid_open,
-    .stop = grid_stop,
-    .close = grid_close,
+const struct dt_run_split dt_grid_split = {.choose = dt_auto_choose,
+                                           .load = dt_strategy_read,
+                                           .open = grid_open,
+                                           .stop = grid_stop,
+                                           .close = grid_close,
 #define X(name) .name = grid_##name,
-    DT_GRID_LIST(X)
+                                           DT_GRID_LIST(X)
 #undef X
 };
