@@ -26,11 +26,10 @@ typedef struct strategy_file {
     dt_options *o;
     const dt_net *net;
     const char *text;
-    said *said;         /* [net->ops], owned */
-    bool *fits;         /* [net->ops], owned */
-    int parts;          /* of all tuples that cut; 0: not known yet */
-    char parts_of[128]; /* what says so */
-    char key[128];      /* now read, and where it begins */
+    said said[DT_MAX_NODES]; /* by operation */
+    int parts;               /* of all tuples that cut; 0: not known yet */
+    char parts_of[128];      /* what says so */
+    char key[128];           /* now read, and where it begins */
     yaml_mark_t key_mark;
     char value[VALUE_CHARS]; /* as the file has it */
     char mode[VALUE_CHARS];  /* that does not cut; "": none is said */
@@ -193,6 +192,7 @@ static dt_status take_follower(strategy_file *f, const dt_events *e, size_t i, c
 static dt_status operation_pair(dt_events *e, void *context)
 {
     strategy_file *f = context;
+    bool fits[DT_MAX_NODES];
     tuples t;
 
     DT_TRY(read_key(f, e));
@@ -206,11 +206,11 @@ static dt_status operation_pair(dt_events *e, void *context)
     for (size_t i = 0; i < f->net->ops && !word; i++)
         if (strcmp(dt_net_op_get(f->net, i).name, f->key) == 0 && !dt_net_op_get(f->net, i).product)
             return take_follower(f, e, i, &t);
-    const dt_status st = dt_strategy_find(f->net, f->key, f->fits);
+    const dt_status st = dt_strategy_find(f->net, f->key, fits);
     if (st != DT_OK)
         return dt_events_place(e, f->key_mark, st);
     for (size_t i = 0; i < f->net->ops; i++)
-        if (f->fits[i])
+        if (fits[i])
             DT_TRY(word ? say(f, e, i, (said){out ? SAID_OUT : SAID_BATCH, .mark = f->mark})
                         : take_product(f, e, i, &t));
     return DT_OK;
@@ -351,6 +351,7 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
 {
     size_t n = (size_t)snprintf(line, DT_OPTION_CHARS, "%s", f->mode);
     const char *words = line + n;
+    bool cut[DT_MAX_NODES];
 
     if (n == 0)
         snprintf(line, DT_OPTION_CHARS, "all=batch");
@@ -359,14 +360,14 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
             n += (size_t)snprintf(line + n, DT_OPTION_CHARS - n, "%s%s=%s", n ? " " : "",
                                   dt_net_op_get(f->net, i).name,
                                   f->said[i].what == SAID_BATCH ? "batch" : "out");
-    DT_TRY(dt_strategy_cuts(f->net, words, f->fits));
+    DT_TRY(dt_strategy_cuts(f->net, words, cut));
     for (size_t i = 0; i < f->net->ops; i++)
-        if (f->said[i].what == SAID_FOLLOWS && f->said[i].cut != f->fits[i])
+        if (f->said[i].what == SAID_FOLLOWS && f->said[i].cut != cut[i])
             return dt_events_fail(e, f->said[i].mark,
                                   "%s is a %s and follows its input, which is %scut: leave the "
                                   "line out",
                                   dt_net_op_get(f->net, i).name, dt_net_op_get(f->net, i).op,
-                                  f->fits[i] ? "" : "not ");
+                                  cut[i] ? "" : "not ");
     return DT_OK;
 }
 
@@ -383,15 +384,11 @@ dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, s
 
     DT_GO(st, dt_net_create(&net, &spec), out);
     f.net = net;
-    DT_GO(st, dt_calloc(&f.said, net->ops, sizeof *f.said, path), out);
-    DT_GO(st, dt_calloc(&f.fits, net->ops, sizeof *f.fits, path), out);
     DT_GO(st, dt_events_read(&events, path, text, length, file_pair, &f), out);
     DT_GO(st, file_line(&f, &events, line), out);
     o->strategy = line;
     o->tensor_parallel = f.parts;
 out:
-    free(f.said);
-    free(f.fits);
     dt_net_destroy(net);
     return st;
 }
