@@ -18,11 +18,12 @@ enum {
     COMBINE_SCATTER = 1,      /* lanes; the caller's messages have lane 0 */
     COMBINE_GATHER,
 };
-enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, HELD, KEPT }; /* memory after the pieces' buffers */
+enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, KEPT }; /* memory after the pieces' buffers */
 
 struct dt_allreduce {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
+    dt_held *each;      /* [world] one leaf of each rank; owned */
     void *kept[KEPT];   /* memory, which grows as it must; owned */
     size_t bytes[KEPT]; /* of each */
     bool grows;         /* in this call: on all ranks, which had the same calls before */
@@ -38,6 +39,9 @@ dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
 {
     DT_TRY(dt_calloc(k, 1, sizeof **k, "sums"));
     (*k)->comm = c;
+    DT_TRY(dt_calloc(&(*k)->each, (size_t)c->world, sizeof *(*k)->each, "sums"));
+    for (int r = 0; r < c->world; r++)
+        (*k)->each[r] = (dt_held){(unsigned)r, 1, r, NULL};
     for (int i = 0; i < COMBINE_AHEAD; i++) {
         DT_TRY(dt_post_create(&(*k)->scatter[i], c));
         DT_TRY(dt_post_create(&(*k)->gather[i], c));
@@ -63,6 +67,7 @@ void dt_allreduce_destroy(dt_allreduce *k)
         dt_post_destroy(k->gather[i]);
     }
     forget(k);
+    free(k->each);
     free(k);
 }
 
@@ -131,15 +136,10 @@ static char *results_of(const dt_allreduce *k, size_t piece, dt_span s)
 
 static dt_status plan_operands(dt_allreduce *k)
 {
-    const int world = k->comm->world;
-
     if (!k->o.held) {
-        DT_TRY(keep(k, HELD, (size_t)world * sizeof(dt_held)));
-        dt_held *held = k->kept[HELD];
-        for (int r = 0; r < world; r++)
-            held[r] = (dt_held){(unsigned)r, 1, r, k->o.mine};
-        k->o.held = held;
-        k->o.operands = world;
+        k->each[k->comm->rank].at = k->o.mine;
+        k->o.held = k->each;
+        k->o.operands = k->comm->world;
     }
     const size_t operands = (size_t)k->o.operands;
     DT_TRY(keep(k, OPERAND, operands * sizeof(dt_operand)));
