@@ -13,13 +13,18 @@ typedef struct run {
     size_t at; /* bytes from the start of a value, where there is room for a sum of leaves */
 } run;
 
+struct tensor {
+    size_t count, bytes, at; /* at: from the start of its type's */
+    dtd_type type;
+};
+
 struct dtd_sum {
     dtd_group *group; /* borrowed */
     int64_t number;   /* among what is made on the group: which one ranks call with */
     int leaves;
     size_t tensors, bytes; /* of a value */
     run runs[DTD_TYPES];
-    dtd_tensor *shape; /* [tensors] without names; owned, as all that follow are */
+    struct tensor *tensor; /* [tensors]; owned, as all that follow are */
     struct leaf {
         void *value; /* of the subtree that begins there; NULL: none is held */
         int size;    /* its leaves; 0 */
@@ -42,7 +47,7 @@ void dtd_sum_free(dtd_sum *s)
         free(s->leaf[i].value);
     while (s->spares > 0)
         free(s->spare[--s->spares]);
-    free(s->shape);
+    free(s->tensor);
     free(s->leaf);
     free(s->told);
     free(s->held);
@@ -61,11 +66,12 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     *out = s;
     s->leaves = leaves;
     s->tensors = tensors;
-    DT_TRY(dt_calloc(&s->shape, DT_MAX(tensors, 1u), sizeof *s->shape, what));
+    DT_TRY(dt_calloc(&s->tensor, tensors, sizeof *s->tensor, what));
     for (size_t i = 0; i < tensors; i++) {
-        s->shape[i] = (dtd_tensor){.count = shape[i].count, .type = shape[i].type};
+        const size_t count = shape[i].count, each = dtd_size_of(shape[i].type);
         run *r = &s->runs[shape[i].type];
-        *r = (run){r->count + shape[i].count, r->tensors + 1, i, 0};
+        s->tensor[i] = (struct tensor){count, count * each, r->count * each, shape[i].type};
+        *r = (run){r->count + count, r->tensors + 1, i, 0};
     }
     for (int t = 0; t < DTD_TYPES; t++) {
         s->runs[t].at = s->bytes;
@@ -75,7 +81,7 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     DT_TRY(dt_calloc(&s->told, 2 * n, sizeof *s->told, what));
     DT_TRY(dt_calloc(&s->held, n, sizeof *s->held, what));
     DT_TRY(dt_calloc(&s->spare, n + 2, sizeof *s->spare, what));
-    return dt_calloc(&s->sums, DT_MAX(s->bytes, 1u), 1, what);
+    return dt_calloc(&s->sums, s->bytes, 1, what);
 }
 
 int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors, dtd_group *g)
@@ -139,7 +145,6 @@ static dt_status merge(dtd_sum *s, int at)
 
 int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
 {
-    size_t at[DTD_TYPES];
     void *value = NULL;
 
     DTD_TRY(dtd_enter(DTD_IN_sum_leaf, NULL));
@@ -150,15 +155,12 @@ int dtd_sum_leaf(dtd_sum *s, int leaf, const void *const *data)
     if (s->leaf[leaf].given)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_sum_leaf: leaf %d was given already", leaf));
     for (size_t i = 0; i < s->tensors; i++)
-        DTD_TRY(dtd_check_data(data[i], s->shape[i].count, "a tensor of the leaf"));
+        DTD_TRY(dtd_check_data(data[i], s->tensor[i].count, "a tensor of the leaf"));
     DTD_TRY(take(s, &value));
-    for (int t = 0; t < DTD_TYPES; t++)
-        at[t] = s->runs[t].at;
     for (size_t i = 0; i < s->tensors; i++) {
-        const size_t bytes = s->shape[i].count * dtd_size_of(s->shape[i].type);
-        if (bytes > 0)
-            memcpy((char *)value + at[s->shape[i].type], data[i], bytes);
-        at[s->shape[i].type] += bytes;
+        const struct tensor *t = &s->tensor[i];
+        if (t->bytes > 0)
+            memcpy((char *)value + s->runs[t->type].at + t->at, data[i], t->bytes);
     }
     s->leaf[leaf] = (struct leaf){value, 1, true};
     return dtd_leave(merge(s, leaf));
@@ -194,7 +196,6 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
 {
     const run *r = &s->runs[type];
     char *out = r->tensors == 1 ? sum[r->last] : s->sums + r->at;
-    size_t at = 0;
 
     for (int i = 0; i < operands; i++)
         if (s->held[i].rank == s->group->comm->rank)
@@ -207,11 +208,9 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
                                                                     .to = DT_TO_ALL,
                                                                     .out = out}));
     for (size_t i = 0; i < s->tensors && r->tensors > 1; i++) {
-        const size_t bytes = s->shape[i].count * dt_numbers[type].bytes;
-        if ((int)s->shape[i].type != type || bytes == 0)
-            continue;
-        memcpy(sum[i], out + at, bytes);
-        at += bytes;
+        const struct tensor *t = &s->tensor[i];
+        if ((int)t->type == type && t->bytes > 0)
+            memcpy(sum[i], out + t->at, t->bytes);
     }
     return DT_OK;
 }
@@ -225,7 +224,7 @@ int dtd_sum_finish(dtd_sum *s, void *const *sum)
         return dtd_leave(dt_fail(DT_USAGE, "dtd_sum_finish: s is NULL"));
     dt_status st = dtd_check_data(sum, s->tensors, "sum");
     for (size_t i = 0; i < s->tensors && st == DT_OK; i++)
-        st = dtd_check_data(sum[i], s->shape[i].count, "a tensor of the sum");
+        st = dtd_check_data(sum[i], s->tensor[i].count, "a tensor of the sum");
     const dtd_arg arg = {"the sum", s->number, NULL};
     DT_GO(st, dtd_compare(s->group, st, &(dtd_args){.arg = &arg, .args = 1}), out);
     DT_GO(st, tell(s, &operands), out);
