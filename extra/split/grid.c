@@ -149,8 +149,6 @@ static dt_status wave_move(void *context, bool waits, int step, dt_way way, int 
     const dt_grid_wave *w = context;
     const int key = wave_key(w, w->contexts->which[k], k, step, way);
 
-    if (!w->run->grid.moves) /* a trial's */
-        return DT_OK;
     return (waits ? dt_moves_wait : dt_moves_start)(w->run->grid.moves, key);
 }
 
@@ -182,10 +180,10 @@ static dt_status grid_moments(dt_run *r)
 {
     const dt_contexts *c = &r->contexts;
 
-    for (int k = 0; k < c->width && r->grid.moves; k++)
+    for (int k = 0; k < c->width; k++)
         if (c->now[k])
             DT_TRY(dt_moves_start(r->grid.moves, KEY_MOMENTS + k));
-    for (int k = 0; k < c->width && r->grid.moves; k++)
+    for (int k = 0; k < c->width; k++)
         if (c->now[k])
             DT_TRY(dt_moves_wait(r->grid.moves, KEY_MOMENTS + k));
     return DT_OK;
@@ -283,9 +281,9 @@ static dt_status grid_add(dt_run *r)
         keys += DT_MAX_PLANS * contexts[i]->width * w->steps * DT_WAYS;
         contexts[i]->moves = &w->moves;
     }
-    if (g->trial)
-        return DT_OK;
     DT_TRY(dt_moves_create(&g->moves, g->group, keys));
+    if (g->trial) /* there is nobody to move anything */
+        return DT_OK;
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++)
         DT_TRY(add_wave(r, &g->wave[i]));
     DT_TRY(add_moments(r));
@@ -295,7 +293,7 @@ static dt_status grid_add(dt_run *r)
 static dt_status grid_bind(dt_run *r)
 {
     DT_TRY(dt_comm_agree(r->comm, grid_add(r)));
-    return r->grid.trial ? DT_OK : dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
+    return dt_comm_agree(r->comm, dt_moves_seal(r->grid.moves));
 }
 
 static dt_status grid_run(dt_run *r, int key)
@@ -309,8 +307,7 @@ static dt_status grid_turned(dt_run *r)
     if (!r->grid.turns)
         return DT_OK;
     r->grid.turns = false;
-    if (r->grid.moves)
-        DT_TRY(dt_moves_wait(r->grid.moves, KEY_TURN));
+    DT_TRY(dt_moves_wait(r->grid.moves, KEY_TURN));
     dt_model_pack_by_input(r->model);
     return DT_OK;
 }
@@ -319,7 +316,7 @@ static dt_status grid_turn(dt_run *r)
 {
     DT_TRY(grid_turned(r));
     r->grid.turns = true;
-    return r->grid.moves ? dt_moves_start(r->grid.moves, KEY_TURN) : DT_OK;
+    return dt_moves_start(r->grid.moves, KEY_TURN);
 }
 
 static dt_status grid_collect(dt_run *r)
