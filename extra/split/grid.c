@@ -282,7 +282,7 @@ static dt_status grid_add(dt_run *r)
         contexts[i]->moves = &w->moves;
     }
     DT_TRY(dt_moves_create(&g->moves, g->group, keys));
-    if (g->trial) /* there is nobody to move anything */
+    if (g->trial) /* no other rank is there */
         return DT_OK;
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++)
         DT_TRY(add_wave(r, &g->wave[i]));

@@ -42,33 +42,21 @@ static void cut_offsets(dt_model *m)
     }
 }
 
-/* "(8, 1)": into how many parts the parameter is cut, by dimension. */
-static const char *layout_text(const dt_param *p, int parts, char text[32])
-{
-    int n = snprintf(text, 32, "(%d", parts);
-
-    for (int i = 1; i < p->rank; i++)
-        n += snprintf(text + n, 32 - (size_t)n, ", 1");
-    snprintf(text + n, 32 - (size_t)n, ")");
-    return text;
-}
-
 /* A parameter of several operations has one layout. */
 static dt_status check_shared(const dt_model *m, int node, int param)
 {
     const dt_node *n = m->net->own->node;
     const dt_param *p = &m->net->param[param];
-    char one[32], other[32];
+    const int ones = 3 * (p->rank - 1); /* characters of ", 1" for each dimension but the first */
 
     for (int i = 0; i < node; i++)
         for (int k = 0; k < n[i].n_param; k++)
             if (n[i].param[k] == param && m->cut[i] != m->cut[node])
                 return dt_fail(DT_CONFIG,
-                               "strategy: parameter '%s' is used by '%s' as %s and by '%s' as %s: "
-                               "one parameter has one layout; cut both, or none",
-                               p->name, n[i].name,
-                               layout_text(p, m->cut[i] ? m->opts.parts : 1, one), n[node].name,
-                               layout_text(p, m->cut[node] ? m->opts.parts : 1, other));
+                               "strategy: parameter '%s' is used by '%s' as (%d%.*s) and by '%s' "
+                               "as (%d%.*s): one parameter has one layout; cut both, or none",
+                               p->name, n[i].name, m->cut[i] ? m->opts.parts : 1, ones, ", 1, 1, 1",
+                               n[node].name, m->cut[node] ? m->opts.parts : 1, ones, ", 1, 1, 1");
     return DT_OK;
 }
 
