@@ -6,10 +6,8 @@
 /* ---- Operations -------------------------------------------------------------------- */
 
 /* Neither traps nor depends on the order of its operands, but for which NaN it is. */
-#define LESS_INT(a, b) ((a) < (b))
-#define LESS_REAL(a, b) ((a) < (b) || (a) != (a) || ((a) == (b) && signbit_of(a)))
-#define MORE_INT(a, b) ((a) > (b))
-#define MORE_REAL(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
+#define LESS(a, b) ((a) < (b) || (a) != (a) || ((a) == (b) && signbit_of(a)))
+#define MORE(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
 #define signbit_of(a) (__builtin_signbit(a) != 0)
 
 #define OPERATION(name, op, type, result) DT_OPERATION(name##_##op, type, result)
@@ -17,13 +15,13 @@
 #define INTEGER(name, type, wraps)                                                                 \
     OPERATION(name, sum, type, (type)((wraps)a + (wraps)b))                                        \
     OPERATION(name, prod, type, (type)((wraps)a * (wraps)b))                                       \
-    OPERATION(name, min, type, LESS_INT(a, b) ? a : b)                                             \
-    OPERATION(name, max, type, MORE_INT(a, b) ? a : b)
+    OPERATION(name, min, type, a < b ? a : b)                                                      \
+    OPERATION(name, max, type, a > b ? a : b)
 #define REAL(name, type)                                                                           \
     OPERATION(name, sum, type, a + b)                                                              \
     OPERATION(name, prod, type, a *b)                                                              \
-    OPERATION(name, min, type, LESS_REAL(a, b) ? a : b)                                            \
-    OPERATION(name, max, type, MORE_REAL(a, b) ? a : b)                                            \
+    OPERATION(name, min, type, LESS(a, b) ? a : b)                                                 \
+    OPERATION(name, max, type, MORE(a, b) ? a : b)                                                 \
     static void name##_divide(void *to, size_t count, double by)                                   \
     {                                                                                              \
         type *x = to;                                                                              \
