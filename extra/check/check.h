@@ -29,13 +29,11 @@ typedef struct dt_replicas {
     bool guard;       /* this copy may be the only one */
     uint64_t *digest; /* [blocks], owned */
     uint64_t *stored; /* [blocks], behind digest: when the update of stored_step was done */
-    int64_t stored_step;
-    int64_t *wire;  /* [2 * blocks], owned */
-    int64_t *value; /* [world], behind wire */
+    int64_t *wire;    /* [2 * blocks], owned */
+    int64_t *value;   /* [world], behind wire */
 } dt_replicas;
 
 typedef struct dt_replay {
-    int64_t every;    /* 0: never */
     uint64_t *digest; /* [tensors + 1] of the owner, the loss last; owned */
     uint64_t *again;  /* [tensors + 1] of the rank that replays, behind digest */
     size_t tensors;
@@ -49,8 +47,9 @@ typedef struct dt_checks {
     dt_comm *along; /* ranks that have the same pieces of cut layers, NULL: nothing is cut */
     int64_t every;  /* 0: never */
     int64_t epoch, epoch_step;
-    int64_t step;    /* under way or last, from 1 */
-    int64_t updated; /* the last whose update is done */
+    int64_t step;            /* under way or last, from 1 */
+    int64_t updated;         /* the last whose update is done */
+    int64_t stored_step;     /* the last behind which the guard hashed; -1: none */
     dt_replicas replicas[2]; /* of home parameters and statistics; of own pieces, if any */
     dt_replay replay;
 } dt_checks;

@@ -7,6 +7,11 @@
 /* Packed again side by side, as packing is; more threads would need more room. */
 enum { PACK_THREADS = 4 };
 
+static bool due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
 static bool checks_wanted(const dt_run *r)
 {
     return r->o.check_every > 0 || r->o.replay_every > 0;
@@ -24,10 +29,9 @@ static dt_status replay_open(dt_checks *c)
 {
     const dt_run *r = c->run;
     dt_replay *p = &c->replay;
-    const size_t n = r->net->params;
 
-    *p = (dt_replay){.every = r->o.replay_every, .shard = -1, .tensors = n};
-    if (p->every == 0)
+    *p = (dt_replay){.shard = -1, .tensors = r->net->params};
+    if (r->o.replay_every == 0)
         return DT_OK;
     if (r->bn_group > 0)
         return dt_fail(DT_CONFIG,
@@ -39,8 +43,8 @@ static dt_status replay_open(dt_checks *c)
                        "--replay-every runs one shard alone, but with --strategy %s ranks "
                        "compute it together; use --replay-every 0",
                        r->o.strategy);
-    DT_TRY(dt_calloc(&p->digest, 2 * (n + 1), sizeof *p->digest, "the checks"));
-    p->again = p->digest + n + 1;
+    DT_TRY(dt_calloc(&p->digest, 2 * (p->tensors + 1), sizeof *p->digest, "the checks"));
+    p->again = p->digest + p->tensors + 1;
     return DT_OK;
 }
 
@@ -82,13 +86,13 @@ static void close_checks(void *state, int code)
 static void replay_begin(dt_checks *c)
 {
     dt_replay *p = &c->replay;
-    const int64_t step = c->step, shards = c->run->o.shards;
+    const int64_t every = c->run->o.replay_every, shards = c->run->o.shards;
 
     p->grad = NULL;
     p->shard = -1;
-    if (p->every == 0 || step % p->every != 0)
+    if (!due(c->step, every))
         return;
-    const int shard = (int)(step / p->every % shards);
+    const int shard = (int)(c->step / every % shards);
     const int64_t n = dt_loader_batch(c->run->loader, c->epoch_step);
     if (dt_shard_size(n, (int)shards, shard, NULL) > 0)
         p->shard = shard;
@@ -212,11 +216,6 @@ static dt_status replay_check(dt_checks *c)
 
 /* ---- The places of a step ---------------------------------------------------------------- */
 
-static bool due(int64_t step, int64_t every)
-{
-    return every > 0 && step % every == 0;
-}
-
 /* The first step of a process has no update before it that could have stored hashes. */
 static void begin(void *state, int64_t epoch, int64_t step)
 {
@@ -226,7 +225,7 @@ static void begin(void *state, int64_t epoch, int64_t step)
     c->epoch_step = step;
     c->step = epoch * c->run->steps_per_epoch + step + 1;
     c->updated = c->step - 1;
-    if (due(c->step, c->every) && c->replicas[0].stored_step != c->updated)
+    if (due(c->step, c->every) && c->stored_step != c->updated)
         dt_replicas_store(c);
     replay_begin(c);
 }

@@ -10,9 +10,8 @@ size_t dt_model_largest_pack(const dt_model *m)
     size_t largest = 0;
 
     for (int i = 0; i < m->packs; i++)
-        if (dt_align(m->pack[i].bytes, 64) > largest)
-            largest = dt_align(m->pack[i].bytes, 64);
-    return largest;
+        largest = DT_MAX(largest, m->pack[i].bytes);
+    return dt_align(largest, 64);
 }
 
 /* Own pieces are each rank's alone. */

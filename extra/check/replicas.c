@@ -89,8 +89,9 @@ dt_status dt_replicas_open(dt_checks *c)
 {
     const dt_run *r = c->run;
 
-    c->replicas[0] = (dt_replicas){.comm = r->comm, .shares = r->shares, .stored_step = -1};
-    c->replicas[1] = (dt_replicas){.comm = c->along, .cut = true, .stored_step = -1};
+    c->stored_step = -1;
+    c->replicas[0] = (dt_replicas){.comm = r->comm, .shares = r->shares};
+    c->replicas[1] = (dt_replicas){.comm = c->along, .cut = true};
     DT_TRY(open_copies(c, &c->replicas[0]));
     return c->along ? open_copies(c, &c->replicas[1]) : DT_OK;
 }
@@ -106,17 +107,15 @@ static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest
 
 void dt_replicas_store(dt_checks *c)
 {
-    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
-        if (k->guard) {
+    for (const dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
+        if (k->guard)
             hash_mine(c, k, k->stored);
-            k->stored_step = c->updated;
-        }
-    c->replicas[0].stored_step = c->updated; /* it has been asked for */
+    c->stored_step = c->updated;
 }
 
 static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
 {
-    if (!k->guard || k->stored_step != c->updated)
+    if (!k->guard || c->stored_step != c->updated)
         return DT_OK;
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
@@ -126,7 +125,7 @@ static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
                 "step %lld: %s: '%s' changed in memory after the update "
                 "of step %lld, in floats %zu to %zu as they lie there: " DT_CORRUPT_REMEDY,
                 (long long)c->step, b->area, b->param ? b->param->name : b->norm->name,
-                (long long)k->stored_step, b->first, b->first + b->count - 1);
+                (long long)c->stored_step, b->first, b->first + b->count - 1);
     }
     return DT_OK;
 }
@@ -258,9 +257,8 @@ static dt_status compare_copies(dt_checks *c, dt_replicas *k)
 
 dt_status dt_replicas_local(dt_checks *c)
 {
-    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++) {
-        if (k->comm)
-            hash_mine(c, k, k->digest);
+    for (const dt_replicas *k = c->replicas; k < c->replicas + 2; k++) {
+        hash_mine(c, k, k->digest);
         DT_TRY(check_guard(c, k));
     }
     return DT_OK;
