@@ -61,42 +61,58 @@ static dt_status images_grow(void *array, size_t count, size_t size, const char 
     return *copy ? DT_OK : dt_fail(DT_NOMEM, "no memory for a list of %zu images", count + 1);
 }
 
-/* The folder of an image of train/ makes a class; that of one of test/ must be one. */
-static dt_status images_class(dt_source *s, bool test, const char *folder)
+static dt_status add_class(dt_source *s, const char *name)
 {
     struct images *m = s->state;
-    char *name = NULL;
+    const size_t count = (size_t)s->info.classes;
+    char *copy = NULL;
 
-    for (m->label = 0; m->label < s->info.classes; m->label++)
-        if (strcmp(m->class_name[m->label], folder) == 0)
-            return DT_OK;
-    if (test)
-        return dt_fail(DT_FORMAT,
-                       "'%s/test': class '%s' is not in '%s/train': add training "
-                       "images of it or remove it",
-                       m->root, folder, m->root);
-    DT_TRY(
-        images_grow(&m->class_name, (size_t)s->info.classes, sizeof *m->class_name, folder, &name));
-    m->class_name[s->info.classes++] = name;
+    DT_TRY(images_grow(&m->class_name, count, sizeof *m->class_name, name, &copy));
+    m->class_name[s->info.classes++] = copy;
+    s->info.class_name = (const char *const *)m->class_name;
     return DT_OK;
 }
 
-/* Whatever has an image's name is one: what it is shows when it is read. */
+static dt_status add_file(struct images *m, const char *name, int32_t label, int64_t bytes)
+{
+    struct images_file file = {.label = label, .bytes = bytes};
+
+    DT_TRY(images_grow(&m->file, m->count, sizeof file, name, &file.name));
+    m->file[m->count++] = file;
+    return DT_OK;
+}
+
+/* -1: no class has that name. */
+static int32_t find_class(const dt_source *s, const char *name)
+{
+    int32_t label = s->info.classes - 1;
+
+    while (label >= 0 && strcmp(s->info.class_name[label], name) != 0)
+        label--;
+    return label;
+}
+
+/* Whatever has an image's name is one: what it is shows when it is read. Its folder makes a class
+ * in train/, and must be one in test/. */
 static dt_status images_add(dt_source *s, bool test, const FTSENT *e)
 {
     struct images *m = s->state;
-    char *name = NULL;
+    const char *folder = e->fts_parent->fts_name;
 
     if (!dt_image_named(e->fts_name)) {
         m->ignored++;
         return DT_OK;
     }
+    if (m->label < 0 && !test)
+        DT_TRY(add_class(s, folder));
     if (m->label < 0)
-        DT_TRY(images_class(s, test, e->fts_parent->fts_name));
-    DT_TRY(
-        images_grow(&m->file, m->count, sizeof *m->file, e->fts_path + strlen(m->root) + 1, &name));
-    m->file[m->count++] = (struct images_file){name, m->label, e->fts_statp->st_size};
-    return DT_OK;
+        m->label = find_class(s, folder);
+    if (m->label < 0)
+        return dt_fail(DT_FORMAT,
+                       "'%s/test': class '%s' is not in '%s/train': add training "
+                       "images of it or remove it",
+                       m->root, folder, m->root);
+    return add_file(m, e->fts_path + strlen(m->root) + 1, m->label, e->fts_statp->st_size);
 }
 
 static dt_status images_leave(struct images *m, const FTSENT *e)
@@ -169,19 +185,6 @@ static dt_status images_scan(dt_source *s, bool test)
 
 /* ---- Pictures that are asked about -------------------------------------------------- */
 
-static dt_status asked_add(dt_source *s, const char *path, const char *folder)
-{
-    struct images *m = s->state;
-    struct images_file added = {.label = -1};
-
-    DT_TRY(images_grow(&m->file, m->count, sizeof *m->file, path, &added.name));
-    for (int c = 0; folder && c < s->info.classes; c++)
-        if (strcmp(m->class_name[c], folder) == 0)
-            added.label = c;
-    m->file[m->count++] = added;
-    return DT_OK;
-}
-
 /* A file is a picture, whatever its name; of a folder, those that are named so, also by links. */
 static dt_status asked_find(dt_source *s, const char *operand)
 {
@@ -205,9 +208,9 @@ static dt_status asked_find(dt_source *s, const char *operand)
         else if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
             hidden ? fts_set(tree, e, FTS_SKIP) : 0;
         else if (e->fts_level == 0)
-            st = asked_add(s, e->fts_path, NULL);
+            st = add_file(m, e->fts_path, -1, 0);
         else if (dt_image_named(e->fts_name))
-            st = asked_add(s, e->fts_path, e->fts_parent->fts_name);
+            st = add_file(m, e->fts_path, find_class(s, e->fts_parent->fts_name), 0);
     }
     fts_close(tree);
     DT_TRY(st);
@@ -219,21 +222,16 @@ static dt_status asked_find(dt_source *s, const char *operand)
 /* A model that does not name all of its classes has numbers. */
 static dt_status asked_classes(dt_source *s, int classes, const char *class_names)
 {
-    struct images *m = s->state;
     json_t *names = json_loads(class_names, 0, NULL);
     const bool named = json_array_size(names) == (size_t)classes;
-    dt_status st = dt_calloc(&m->class_name, (size_t)classes, sizeof *m->class_name, "classes");
+    dt_status st = DT_OK;
 
     for (int c = 0; c < classes && st == DT_OK; c++) {
         const char *text = named ? json_string_value(json_array_get(names, (size_t)c)) : NULL;
         char number[16];
         snprintf(number, sizeof number, "%d", c);
-        m->class_name[c] = strdup(text ? DT_SHOWN(text) : number);
-        if (!m->class_name[c])
-            st = dt_fail(DT_NOMEM, "no memory for the names of %d classes", classes);
-        s->info.classes = c + 1;
+        st = add_class(s, text ? DT_SHOWN(text) : number);
     }
-    s->info.class_name = (const char *const *)m->class_name;
     json_decref(names);
     return st;
 }
@@ -272,7 +270,6 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
                        "image folder '%s' has one class, '%s': there is nothing to "
                        "tell apart; add the images of a second class as %s/CLASS/*.png|jpg",
                        path, m->class_name[0], folder);
-    s->info.class_name = (const char *const *)m->class_name;
     m->train = m->count;
     DT_TRY(images_scan(s, true));
     for (size_t i = 0; i < m->count; i++) {
