@@ -4,8 +4,6 @@
 #include "base/topology.h"
 #include "launch/launch.h"
 
-#include <jansson.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- The machine -------------------------------------------------------------------- */

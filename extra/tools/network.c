@@ -3,8 +3,6 @@
 #include "split/split.h"
 #include "tools.h"
 
-#include <jansson.h>
-
 typedef struct preview {
     dt_net *net;
     dt_model *model;

@@ -5,7 +5,6 @@
 #include "tools.h"
 #include "train/run.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,15 @@ static void softmax(const float *z, double scale, int classes, double *p)
         sum += p[c] = exp(scale * ((double)z[c] - max));
     for (int c = 0; c < classes; c++)
         p[c] /= sum;
+}
+
+/* End a line, which with --json is j, taken over. */
+static void print_object(const dt_run *r, json_t *j)
+{
+    if (r->o.json)
+        (void)json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(j);
 }
 
 /* probability [classes] is overwritten. */
@@ -41,12 +49,8 @@ static void print_answer(const dt_run *r, const char *path, double *probability)
                    100 * probability[c]);
         probability[c] = -1;
     }
-    json_t *j = json_pack("{s:s, s:o, s:o}", "file", path, "classes", classes, "probabilities",
-                          probabilities);
-    if (r->o.json)
-        (void)json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    putchar('\n');
-    json_decref(j);
+    print_object(r, json_pack("{s:s, s:o, s:o}", "file", path, "classes", classes, "probabilities",
+                              probabilities));
 }
 
 static dt_status answer(const dt_run *r, int64_t image, const float *logits)
@@ -70,31 +74,29 @@ static dt_status answer(const dt_run *r, int64_t image, const float *logits)
 static void print_accuracy(const dt_run *r, const dt_test_result *t)
 {
     const dt_source_info *info = dt_source_describe(r->source);
-    json_t *classes = json_object();
     int64_t seen = 0;
 
-    for (int c = 0; c < info->classes; c++) {
+    for (int c = 0; c < info->classes; c++)
         seen += t->class_images[c];
-        if (t->class_images[c] > 0)
-            json_object_set_new(classes, info->class_name[c], json_real(dt_class_accuracy(t, c)));
-    }
-    const double accuracy = (double)t->correct / (double)DT_MAX(seen, 1);
-    json_t *j =
-        json_pack("{s:f, s:I, s:I, s:o}", "accuracy", accuracy, "correct", (json_int_t)t->correct,
-                  "images", (json_int_t)seen, "class_accuracy", classes);
-    if (seen > 0 && r->o.json)
-        (void)json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    else if (seen > 0)
+    if (seen == 0)
+        return;
+    const double accuracy = (double)t->correct / (double)seen;
+    json_t *classes = json_object();
+    if (!r->o.json)
         printf("accuracy %.2f %% (%lld of %lld)", 100 * accuracy, (long long)t->correct,
                (long long)seen);
-    for (int c = 0; c < info->classes && !r->o.json; c++)
-        if (t->class_images[c] > 0)
+    for (int c = 0; c < info->classes; c++) {
+        if (t->class_images[c] == 0)
+            continue;
+        json_object_set_new(classes, info->class_name[c], json_real(dt_class_accuracy(t, c)));
+        if (!r->o.json)
             printf("\n  %-20s %6.2f %% (%lld of %lld)", info->class_name[c],
                    100 * dt_class_accuracy(t, c), (long long)t->class_correct[c],
                    (long long)t->class_images[c]);
-    if (seen > 0)
-        putchar('\n');
-    json_decref(j);
+    }
+    print_object(r, json_pack("{s:f, s:I, s:I, s:o}", "accuracy", accuracy, "correct",
+                              (json_int_t)t->correct, "images", (json_int_t)seen, "class_accuracy",
+                              classes));
 }
 
 /* ---- The command ------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include "costs/costs.h"
 #include "tools.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 typedef struct share_row {

@@ -4,7 +4,7 @@
 #define DT_TOOLS_H
 #include "cli/cli.h"
 
-struct json_t;
+#include <jansson.h>
 
 void dt_extra_tools(void);
 void dt_dry_runs(void); /* adds --dry-run */
@@ -45,5 +45,5 @@ dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 /* How `threads` threads of a rank share a step: a table, or JSON, in which `strategy` is a member
  * that is taken over; NULL: there is none. DT_NOMEM. */
 dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o, struct json_t *strategy) DT_MUST_CHECK;
+                        const dt_options *o, json_t *strategy) DT_MUST_CHECK;
 #endif
