@@ -2,13 +2,12 @@
  * message, its checksum. The checksum is CRC-32C, turned and shifted by a constant, so that a
  * checksum of bytes that hold checksums tells something. */
 #include "convert.h"
-#include "protobuf.h"
+#include "formats.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* protobuf.c - messages of Protocol Buffers, written into memory that grows. */
-#include "protobuf.h"
+#include "formats.h"
 
 #include <stdlib.h>
 
