@@ -5,7 +5,6 @@
 #include "pieces/pieces.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>

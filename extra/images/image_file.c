@@ -2,7 +2,6 @@
 #include "decoder.h"
 #include "data/augment.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <strings.h>
 

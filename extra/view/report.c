@@ -1,7 +1,6 @@
 /* report.c - dtrain report: a run as one HTML file. */
 #include "view.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 
 static void put_text(FILE *f, const char *text)

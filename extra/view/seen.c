@@ -2,7 +2,6 @@
 #include "view.h"
 #include "watch/watch.h"
 
-#include <fcntl.h>
 #include <libgen.h>
 #include <math.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "activity.h"
 #include "status.h"
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
