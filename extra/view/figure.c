@@ -5,7 +5,6 @@
 #include "view.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -151,19 +150,11 @@ static dt_status run_gnuplot(const int stream[3], int *code)
     return DT_OK;
 }
 
-/* All of a file without a name; *data is freed by free(). */
-static dt_status read_all(int fd, char **data, size_t *bytes)
-{
-    char path[32];
-
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return dt_file_read(AT_FDCWD, path, SIZE_MAX, data, bytes);
-}
-
 dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes)
 {
     const int script = fileno(f->script), drawn = memfd_create("dtrain-plot", MFD_CLOEXEC);
     const int errors = memfd_create("dtrain-plot", MFD_CLOEXEC);
+    char path[32];
     int code = 0;
     dt_status st = DT_OK;
 
@@ -172,7 +163,8 @@ dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes)
         DT_GO(st, dt_fail(DT_NOMEM, "no memory for a picture: %s", strerror(errno)), out);
     if (!f->plain)
         DT_GO(st, run_gnuplot((int[]){script, drawn, errors}, &code), out);
-    DT_GO(st, read_all(f->plain ? script : code ? errors : drawn, picture, bytes), out);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", f->plain ? script : code ? errors : drawn);
+    DT_GO(st, dt_file_read(AT_FDCWD, path, SIZE_MAX, picture, bytes), out);
     if (code) {
         dt_log_shown(*picture);
         st = dt_fail(DT_BUG, "gnuplot failed: %.300s", *picture);
