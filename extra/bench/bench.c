@@ -4,8 +4,6 @@
  * --layers, the profile of one row, or the engines' passes side by side. */
 #include "bench.h"
 #include "bench_layers.h"
-#include "bench_predict.h"
-#include "train/run.h"
 #include "watch/watch.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* bench_predict.c - closed forms of a step on many ranks, of one shard each, and the constants in
  * them. docs/lab/performance.md has them in words, and how far they are off. */
-#include "bench_predict.h"
 #include "bench.h"
 
 #include <math.h>

@@ -1,9 +1,7 @@
 /* trace.c - the file of --trace, in Chrome's Trace Event Format: the times of all ranks in some
  * steps, on rank 0's clock: a process for each rank, with a thread for each lane of the record. */
 #include "bench.h"
-#include "train/run.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
