@@ -69,8 +69,6 @@ size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
 
 /* ---- A picture from its file to pixels (image_file.c) -------------------------------- */
 
-/* Whether a file's name is an image's: .png, .jpg, .jpeg. */
-bool dt_image_named(const char *name);
 /* The size of a picture whose structure is good. DT_NOINPUT, DT_IO; DT_FORMAT with the reason. */
 dt_status dt_image_size(const char *path, dt_picture *p) DT_MUST_CHECK;
 /* The one way of a picture into memory: to [height][width][3]. One that is at least twice as large

@@ -3,14 +3,6 @@
 #include "data/augment.h"
 
 #include <stdlib.h>
-#include <strings.h>
-
-bool dt_image_named(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
-                   strcasecmp(dot, ".jpeg") == 0);
-}
 
 /* *bytes is freed by free(), also after an error. */
 static dt_status image_fetch(const char *path, char **bytes, size_t *count, dt_picture *p)

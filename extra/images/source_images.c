@@ -13,11 +13,12 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 static const char *const images_split[] = {"train", "test"};
 
 struct images_file {
-    char *name;    /* split/CLASS/NAME, or the picture's path; owned */
+    char *path;    /* owned */
     int32_t label; /* -1: none */
     int64_t bytes;
 };
@@ -44,9 +45,16 @@ static int images_by_bytes(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static int images_by_name(const void *a, const void *b)
+static int images_by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct images_file *)a)->name, ((const struct images_file *)b)->name);
+    return strcmp(((const struct images_file *)a)->path, ((const struct images_file *)b)->path);
+}
+
+static bool images_named(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
+                   strcasecmp(dot, ".jpeg") == 0);
 }
 
 /* Room for one element more in an array of `count`, and a copy of its name. */
@@ -73,11 +81,11 @@ static dt_status add_class(dt_source *s, const char *name)
     return DT_OK;
 }
 
-static dt_status add_file(struct images *m, const char *name, int32_t label, int64_t bytes)
+static dt_status add_file(struct images *m, const char *path, int32_t label, int64_t bytes)
 {
     struct images_file file = {.label = label, .bytes = bytes};
 
-    DT_TRY(images_grow(&m->file, m->count, sizeof file, name, &file.name));
+    DT_TRY(images_grow(&m->file, m->count, sizeof file, path, &file.path));
     m->file[m->count++] = file;
     return DT_OK;
 }
@@ -99,7 +107,7 @@ static dt_status images_add(dt_source *s, bool test, const FTSENT *e)
     struct images *m = s->state;
     const char *folder = e->fts_parent->fts_name;
 
-    if (!dt_image_named(e->fts_name)) {
+    if (!images_named(e->fts_name)) {
         m->ignored++;
         return DT_OK;
     }
@@ -112,7 +120,7 @@ static dt_status images_add(dt_source *s, bool test, const FTSENT *e)
                        "'%s/test': class '%s' is not in '%s/train': add training "
                        "images of it or remove it",
                        m->root, folder, m->root);
-    return add_file(m, e->fts_path + strlen(m->root) + 1, m->label, e->fts_statp->st_size);
+    return add_file(m, e->fts_path, m->label, e->fts_statp->st_size);
 }
 
 static dt_status images_leave(struct images *m, const FTSENT *e)
@@ -150,7 +158,7 @@ static dt_status images_entry(dt_source *s, bool test, FTS *tree, FTSENT *e)
     if (e->fts_level != IMAGE || e->fts_info == FTS_DP)
         return DT_OK;
     fts_set(tree, e, FTS_SKIP);
-    if (e->fts_info == FTS_D && !dt_image_named(e->fts_name))
+    if (e->fts_info == FTS_D && !images_named(e->fts_name))
         return images_leave(m, e);
     return images_add(s, test, e);
 }
@@ -179,7 +187,7 @@ static dt_status images_scan(dt_source *s, bool test)
     if (m->count == first)
         return dt_fail(DT_NOINPUT, "'%s' holds no images, expected %s/CLASS/*.png|jpg", folder,
                        images_split[test]);
-    qsort(m->file + first, m->count - first, sizeof *m->file, images_by_name);
+    qsort(m->file + first, m->count - first, sizeof *m->file, images_by_path);
     return DT_OK;
 }
 
@@ -209,7 +217,7 @@ static dt_status asked_find(dt_source *s, const char *operand)
             hidden ? fts_set(tree, e, FTS_SKIP) : 0;
         else if (e->fts_level == 0)
             st = add_file(m, e->fts_path, -1, 0);
-        else if (dt_image_named(e->fts_name))
+        else if (images_named(e->fts_name))
             st = add_file(m, e->fts_path, find_class(s, e->fts_parent->fts_name), 0);
     }
     fts_close(tree);
@@ -254,7 +262,7 @@ static dt_status asked_leave(struct images *m, dt_status st)
 
 static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
 {
-    char folder[PATH_MAX], file[PATH_MAX];
+    char folder[PATH_MAX];
     struct images *m = NULL;
     dt_picture first = {0};
 
@@ -273,13 +281,13 @@ static dt_status images_open(dt_source *s, const char *path, dt_hash *manifest)
     m->train = m->count;
     DT_TRY(images_scan(s, true));
     for (size_t i = 0; i < m->count; i++) {
-        dt_hash_update(manifest, m->file[i].name, strlen(m->file[i].name) + 1);
+        const char *name = m->file[i].path + strlen(path) + 1; /* split/CLASS/NAME */
+        dt_hash_update(manifest, name, strlen(name) + 1);
         dt_hash_update(manifest, &m->file[i].bytes, sizeof m->file[i].bytes);
     }
     s->info.train = (int64_t)m->train;
     s->info.test = (int64_t)(m->count - m->train);
-    DT_TRY(dt_path_join(file, m->root, m->file[0].name));
-    DT_TRY(dt_image_size(file, &first));
+    DT_TRY(dt_image_size(m->file[0].path, &first));
     s->info.width = first.width;
     s->info.height = first.height;
     if (m->ignored > 0)
@@ -305,7 +313,6 @@ static dt_status images_read(dt_source *s)
     const size_t bytes = 3 * (size_t)width * (size_t)height;
     const size_t train = (size_t)s->info.train;
     const bool asked = !s->row->open;
-    char path[PATH_MAX];
     int64_t resized = 0;
     size_t good = 0;
     dt_decoder decoder = {.fd = -1};
@@ -317,10 +324,7 @@ static dt_status images_read(dt_source *s)
             dt_decoder_stop(&decoder);
             DT_GO(st, dt_decoder_start(&decoder), out);
         }
-        if (!asked)
-            DT_GO(st, dt_path_join(path, m->root, of.name), out);
-        st = dt_image_read(&decoder, asked ? of.name : path, width, height,
-                           s->images + good * bytes, &resized);
+        st = dt_image_read(&decoder, of.path, width, height, s->images + good * bytes, &resized);
         if (st != DT_OK) {
             DT_GO(st, asked ? asked_leave(m, st) : st, out);
             continue;
@@ -349,7 +353,7 @@ static void images_close(dt_source *s)
     for (int c = 0; c < s->info.classes; c++)
         free(m->class_name[c]);
     for (size_t i = 0; i < m->count; i++)
-        free(m->file[i].name);
+        free(m->file[i].path);
     free(m->class_name);
     free(m->file);
 }
@@ -391,7 +395,7 @@ out:
 const char *dt_source_picture(const dt_source *s, int64_t i)
 {
     const struct images *m = s->state;
-    return m->file[i].name;
+    return m->file[i].path;
 }
 
 dt_status dt_source_left_out(const dt_source *s)
