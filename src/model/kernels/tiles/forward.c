@@ -190,11 +190,6 @@ void dt_tiles_forward_cut(dt_tiles *t)
 
 /* ---- One unit -------------------------------------------------------------------------------- */
 
-static char *forward_line(const forward_unit *u, int line)
-{
-    return u->lines + (size_t)(line % u->t->ring) * u->t->line;
-}
-
 /* The runs of one tile pixel inside steps [k0, k1) of the reduction: one for each tap row. */
 static int forward_runs(const forward_unit *u, int line, int x, const char *weights, int k0, int k1)
 {
@@ -212,7 +207,7 @@ static int forward_runs(const forward_unit *u, int line, int x, const char *weig
     for (int j = 0; j < ys.count; j++) {
         const int start = ((ys.tap + j) * t->taps_x + xs.tap) * blocks;
         const int lo = DT_MAX(start, k0), hi = DT_MIN(start + xs.count * blocks, k1);
-        const char *a = forward_line(u, group * t->in_h + ys.in + j);
+        const char *a = dt_tiles_slot(t, u->lines, group * t->in_h + ys.in + j);
         if (lo >= hi)
             continue;
         a += (size_t)((xs.in - u->in0) * blocks + lo - start) * t->block;
@@ -278,16 +273,16 @@ static void forward_band(const forward_unit *u, int line0, int p0, int p1)
 static int forward_pack(const forward_unit *u, int g, int done)
 {
     const dt_tiles *t = u->t;
-    const dt_tile_span ys = t->y[g % t->out_h];
-    const int group = g / t->out_h, first = group * t->in_h + ys.in, end = first + ys.count;
+    const int group = g / t->out_h;
     int x = u->in0;
 
     while (t->direct && x < u->in1 && dt_tiles_rows(t, group, x) == DT_TILE)
         x++;
-    for (int line = DT_MAX(first, done + 1); line < end; line++)
+    for (int line = dt_tiles_next(t, g, &done); line <= done; line++)
         dt_tiles_gather(t, u->in, group, line - group * t->in_h, x, u->in1,
-                        forward_line(u, line) + (size_t)((x - u->in0) * t->in.blocks) * t->block);
-    return ys.count ? DT_MAX(done, end - 1) : done;
+                        dt_tiles_slot(t, u->lines, line) +
+                            (size_t)((x - u->in0) * t->in.blocks) * t->block);
+    return done;
 }
 
 void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *scratch)

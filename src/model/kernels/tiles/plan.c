@@ -220,16 +220,22 @@ int dt_tiles_strip(const dt_tiles *t, int strip)
     return (int)((int64_t)t->groups * t->out_h * strip / t->strips);
 }
 
+int dt_tiles_next(const dt_tiles *t, int g, int *done)
+{
+    const dt_tile_span y = t->y[g % t->out_h];
+    const int before = *done, first = g / t->out_h * t->in_h + y.in;
+
+    *done = y.count ? DT_MAX(before, first + y.count - 1) : before;
+    return y.count ? DT_MAX(first, before + 1) : before + 1;
+}
+
 int dt_tiles_lines(const dt_tiles *t, int g0, int g1)
 {
     int lines = 0, done = -1;
 
     for (int g = g0; g < g1; g++) {
-        const dt_tile_span y = t->y[g % t->out_h];
-        const int first = DT_MAX(g / t->out_h * t->in_h + y.in, done + 1);
-        const int end = g / t->out_h * t->in_h + y.in + y.count;
-        if (y.count && end > first)
-            lines += end - first, done = end - 1;
+        const int first = dt_tiles_next(t, g, &done);
+        lines += done + 1 - first;
     }
     return lines;
 }

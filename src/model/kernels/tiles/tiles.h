@@ -94,6 +94,9 @@ int dt_tiles_strip(const dt_tiles *t, int strip);
 void dt_tiles_cut_columns(dt_tiles *t, int most);
 /* Lines of the input that `lines` neighbouring lines of the output read, at most. */
 int dt_tiles_ring(const dt_tiles *t, int lines);
+/* Output line g reads the lines of the input from the returned one to the new *done, of those that
+ * come after the old *done. */
+int dt_tiles_next(const dt_tiles *t, int g, int *done);
 /* Lines of the input that output lines [g0, g1) read. */
 int dt_tiles_lines(const dt_tiles *t, int g0, int g1);
 /* The cost of a unit, and the largest one. */
@@ -108,6 +111,11 @@ static inline int dt_tiles_steps(const dt_tiles *t)
 static inline int64_t dt_tiles_row(const dt_tiles *t)
 {
     return t->pass == DT_PASS_DATA ? t->conv.oc : t->out.channels;
+}
+/* Where a packed line lies in a ring. */
+static inline char *dt_tiles_slot(const dt_tiles *t, char *ring, int line)
+{
+    return ring + (size_t)(line % t->ring) * t->line;
 }
 static inline size_t dt_tile_at(const dt_tile_view *v, int group, int y, int x)
 {
