@@ -69,7 +69,7 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
             .cost = {.seconds = dt_record_seconds(DT_LANE_LAYER, kind, DT_RECORD_KINDS) / steps,
                      .flops = (double)work.flops,
                      .bytes = (double)work.bytes}};
-        dt_plan_row_get(r->contexts.plan[0], i, &p->layer);
+        p->layer = dt_plan_row_get(r->contexts.plan[0], i);
         snprintf(p->layer_name, sizeof p->layer_name, "%s", p->layer.name);
         p->layer.name = p->layer_name;
         pass_place(p, (dt_pass)pass);
@@ -80,7 +80,7 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
 dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
                                double waited)
 {
-    const size_t layers = dt_plan_row_count(r->contexts.plan[0]);
+    const size_t layers = (size_t)r->contexts.plan[0]->steps;
     const double n = (double)steps;
     dt_bench_cost *t = l->total;
 

@@ -1,6 +1,7 @@
 /* trace.c - the file of --trace, in Chrome's Trace Event Format: the times of all ranks in some
  * steps, on rank 0's clock: a process for each rank, with a thread for each lane of the record. */
 #include "bench.h"
+#include "model/plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,14 +35,14 @@ static void put_name(FILE *f, const dt_plan *plan, int lane, int what)
 {
     static const char *const clocked[DT_CLOCKED] = {"forward", "backward", "weight gradient",
                                                     "statistics of the group", "exchange"};
-    dt_plan_row row;
 
     if (lane != DT_LANE_LAYER) {
         fputs(rows[lane].names ? rows[lane].names[what] : rows[lane].name, f);
         return;
     }
-    dt_plan_row_get(plan, (size_t)(what / DT_CLOCKED), &row);
-    fprintf(f, "%s %s", row.name[0] ? row.name : row.op, clocked[what % DT_CLOCKED]);
+    const dt_step *s = &plan->step[what / DT_CLOCKED];
+    fprintf(f, "%s %s", s->node->name[0] ? s->node->name : dt_step_title(s),
+            clocked[what % DT_CLOCKED]);
 }
 
 /* Microseconds with all digits of a nanosecond. */

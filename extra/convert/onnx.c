@@ -4,6 +4,7 @@
  * Batch norms stay nodes of their own, so each tensor is one of model.safetensors. */
 #include "data/data.h"
 #include "formats.h"
+#include "model/plan.h"
 
 #include <stdio.h>
 
@@ -57,14 +58,14 @@ static void node_end(graph *g, dt_message *n, const char *out)
 }
 
 /* The layer's tensor as the node's next input, in the naming of the file. */
-static void node_tensor(graph *g, dt_message *n, const dt_net_op *l, const char *which)
+static void node_tensor(graph *g, dt_message *n, const dt_node *l, const char *which)
 {
     char name[NAME_CHARS], renamed[NAME_CHARS] = "";
 
     snprintf(name, sizeof name, "%s.%s", l->name, which);
     if (g->st == DT_OK)
-        g->st = dt_net_rename(g->content->net, g->content->opts->names, name, renamed,
-                              sizeof renamed);
+        g->st =
+            dt_net_rename(g->content->net, g->content->opts->names, name, renamed, sizeof renamed);
     dt_message_text(n, NODE_INPUT, renamed);
 }
 
@@ -78,37 +79,37 @@ static const char *value_name(const graph *g, int value, char out[NAME_CHARS])
 
 /* ---- Layers: each as one node or a few ----------------------------------------------- */
 
-static void node_weights(graph *g, dt_message *n, const dt_net_op *l)
+static void node_weights(graph *g, dt_message *n, const dt_node *l)
 {
     node_tensor(g, n, l, "weight");
-    if (l->bias)
+    if (l->attr.bias)
         node_tensor(g, n, l, "bias");
 }
 
 /* One that has the layer's weights, second value and window, where the layer has them. */
-static void emit_node(graph *g, const dt_net_op *l, const char *op, const char *in, const char *out)
+static void emit_node(graph *g, const dt_node *l, const char *op, const char *in, const char *out)
 {
     dt_message n = node_begin(op, l->name, in);
     char other[NAME_CHARS];
 
     if (strcmp(op, "Conv") == 0)
         node_weights(g, &n, l);
-    if (l->add >= 0)
-        dt_message_text(&n, NODE_INPUT, value_name(g, l->add, other));
-    if (l->kernel[0] > 0) {
-        put_ints(&n, "kernel_shape", ATTR_IS_INTS, l->kernel, 2);
-        put_ints(&n, "strides", ATTR_IS_INTS, l->stride, 2);
-        put_ints(&n, "pads", ATTR_IS_INTS, l->pad, 4);
+    if (l->n_in == 2)
+        dt_message_text(&n, NODE_INPUT, value_name(g, l->in[1], other));
+    if (l->attr.kernel[0] > 0) {
+        put_ints(&n, "kernel_shape", ATTR_IS_INTS, l->attr.kernel, 2);
+        put_ints(&n, "strides", ATTR_IS_INTS, l->attr.stride, 2);
+        put_ints(&n, "pads", ATTR_IS_INTS, l->attr.pad, 4);
     }
     node_end(g, &n, out);
 }
 
 /* The norm, the sum with the second value, ReLU: of each what the layer has. */
-static void emit_batchnorm(graph *g, const dt_net_op *l, const char *op, const char *in,
+static void emit_batchnorm(graph *g, const dt_node *l, const char *op, const char *in,
                            const char *out)
 {
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
-    const bool adds = l->add >= 0;
+    const bool adds = l->n_in == 2;
     dt_message n = node_begin(op, l->name, in), epsilon = {.at = NULL};
     char norm[NAME_CHARS + 8], sum[NAME_CHARS + 8], other[NAME_CHARS];
 
@@ -117,23 +118,22 @@ static void emit_batchnorm(graph *g, const dt_net_op *l, const char *op, const c
     for (size_t i = 0; i < DT_COUNT_OF(tensors); i++)
         node_tensor(g, &n, l, tensors[i]);
     dt_message_text(&epsilon, ATTR_NAME, "epsilon");
-    dt_message_float(&epsilon, ATTR_F, l->eps);
+    dt_message_float(&epsilon, ATTR_F, l->attr.eps);
     dt_message_int(&epsilon, ATTR_TYPE, ATTR_IS_FLOAT);
     dt_message_inner(&n, NODE_ATTRIBUTE, &epsilon);
-    node_end(g, &n, adds || l->relu ? norm : out);
+    node_end(g, &n, adds || l->attr.relu ? norm : out);
     if (adds) {
         n = node_begin("Add", l->name, norm);
-        dt_message_text(&n, NODE_INPUT, value_name(g, l->add, other));
-        node_end(g, &n, l->relu ? sum : out);
+        dt_message_text(&n, NODE_INPUT, value_name(g, l->in[1], other));
+        node_end(g, &n, l->attr.relu ? sum : out);
     }
-    if (l->relu) {
+    if (l->attr.relu) {
         n = node_begin("Relu", l->name, adds ? sum : norm);
         node_end(g, &n, out);
     }
 }
 
-static void emit_linear(graph *g, const dt_net_op *l, const char *op, const char *in,
-                        const char *out)
+static void emit_linear(graph *g, const dt_node *l, const char *op, const char *in, const char *out)
 {
     static const int transposed = 1;
     dt_message n = node_begin("Flatten", l->name, in);
@@ -149,7 +149,7 @@ static void emit_linear(graph *g, const dt_net_op *l, const char *op, const char
 
 static const struct {
     const char *op, *onnx;
-    void (*emit)(graph *g, const dt_net_op *l, const char *op, const char *in, const char *out);
+    void (*emit)(graph *g, const dt_node *l, const char *op, const char *in, const char *out);
 } forms[] = {{"conv2d", "Conv", emit_node},
              {"maxpool", "MaxPool", emit_node},
              {"globalavgpool", "GlobalAveragePool", emit_node},
@@ -158,18 +158,18 @@ static const struct {
              {"batchnorm", "BatchNormalization", emit_batchnorm},
              {"linear", "Gemm", emit_linear}};
 
-static dt_status put_layer(graph *g, const dt_net_op *l)
+static dt_status put_layer(graph *g, const dt_node *l)
 {
     char in[NAME_CHARS], out[NAME_CHARS];
 
     for (size_t i = 0; i < DT_COUNT_OF(forms); i++)
-        if (strcmp(forms[i].op, l->op) == 0) {
-            forms[i].emit(g, l, forms[i].onnx, value_name(g, l->in, in),
+        if (strcmp(forms[i].op, l->op->name) == 0) {
+            forms[i].emit(g, l, forms[i].onnx, value_name(g, l->in[0], in),
                           value_name(g, l->out, out));
             return g->st;
         }
     return dt_fail(DT_UNSUPPORTED, "layer '%s': %s is not written as ONNX; use --to safetensors",
-                   l->name, l->op);
+                   l->name, l->op->name);
 }
 
 /* ---- The graph ----------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static dt_status put_graph(graph *g)
     const bool scales = scale > 0 && scale != 1;
     float x[2][3];
 
-    g->last = dt_net_op_get(net, net->ops - 1).out;
+    g->last = net->own->logits;
     g->scores = scales ? "scores" : "logits";
     dt_message_text(&g->at, GRAPH_NAME, spec->net);
     put_value(g, GRAPH_INPUT, "image", image, 3);
@@ -253,10 +253,8 @@ static dt_status put_graph(graph *g)
         put_constant(g, "Div", &std, x[1], 3, "image.centred", "image.normalised");
         g->images = "image.normalised";
     }
-    for (size_t i = 0; i < net->ops; i++) {
-        const dt_net_op l = dt_net_op_get(net, i);
-        DT_TRY(put_layer(g, &l));
-    }
+    for (size_t i = 0; i < net->ops; i++)
+        DT_TRY(put_layer(g, &net->own->node[i]));
     if (scales)
         put_constant(g, "Mul", &(dt_tensor){.name = "logit_scale"}, &scale, 1, "scores", "logits");
     put_tensors(g);

@@ -2,7 +2,8 @@
 #include "costs.h"
 #include "model/kernels/tiles/tiles.h"
 #include "model/loops.h"
-#include "model/plan.h"
+
+#include <stdio.h>
 
 /* Pairs of an output and a kernel position along one axis that meet a pixel of the image. */
 static int64_t work_taps(int64_t in, int64_t out, int kernel, int stride, int pad)
@@ -77,8 +78,7 @@ static size_t work_bytes(const dt_plan *p, const dt_step *s, dt_pass pass)
     size_t bytes = 0;
 
     if (pass == DT_PASS_FORWARD && s->op != &dt_op_fork) /* its outputs are its input's memory */
-        return work_params(p, s, DT_MAX_PARAM, s->pack[pass]) +
-               work_values(s, s->node->n_in, true);
+        return work_params(p, s, DT_MAX_PARAM, s->pack[pass]) + work_values(s, s->node->n_in, true);
     const bool there = data ? !product || s->wants_d_in[0] : product;
     if (pass == DT_PASS_FORWARD || p->mode != DT_TRAIN || !there)
         return 0;
@@ -88,6 +88,30 @@ static size_t work_bytes(const dt_plan *p, const dt_step *s, dt_pass pass)
         bytes += work_values(s, (s->saves & DT_SAVE_IN0) != 0, s->saves & DT_SAVE_OUT) +
                  work_params(p, s, DT_MAX_PARAM, -1);
     return bytes + work_gradients(p, s, data);
+}
+
+dt_plan_row dt_plan_row_get(const dt_plan *p, size_t i)
+{
+    const dt_step *s = &p->step[i];
+    const dt_value *out = &p->value[s->node->out];
+    const dt_block *own = dt_plan_own_block(p, s->node->out);
+    dt_plan_row row = {.op = dt_step_title(s),
+                       .name = s->node->name,
+                       .out_bytes = own ? work_tensor(&out->shape, out->type) : 0,
+                       .out_offset = own ? own->offset : 0,
+                       .saved_bytes = s->saved_bytes,
+                       .scratch_bytes = s->scratch_bytes};
+
+    memcpy(row.kernels, s->kernels, sizeof row.kernels);
+    snprintf(row.out_shape, sizeof row.out_shape, "[%lld, %lld, %lld, %lld] %s",
+             (long long)out->shape.n, (long long)out->shape.h, (long long)out->shape.w,
+             (long long)out->shape.c, dt_dtype_name(out->type));
+    for (int k = 0; k < s->node->n_param; k++)
+        row.params += p->model->net->param[s->node->param[k]].count;
+    if (s->op->weights && (s->cut || !p->remote)) /* each pixel meets each weight */
+        row.macs = out->shape.n * out->shape.h * out->shape.w *
+                   (int64_t)p->model->net->param[s->node->param[0]].count;
+    return row;
 }
 
 dt_work dt_plan_work(const dt_plan *p, size_t i, dt_pass pass)
@@ -152,7 +176,7 @@ static dt_share share_loops(const dt_step *s, dt_pass pass, double seconds)
 /* Of a kernel that is not there: one thread. */
 static dt_share share_units(const dt_step *s, dt_pass pass, double seconds)
 {
-    const dt_tiles *t = dt_conv_tiles(s, pass);
+    const dt_tiles *t = s->tiles[pass];
 
     if (!t)
         return (dt_share){1, seconds, seconds, 0};

@@ -32,7 +32,7 @@ static void write_words(const dt_net *net, const candidate *x, int layers,
     for (size_t i = 0; i < net->ops && x->layers > 0; i++)
         if (dt_search_layer(&node[i + 1]) && x->cut[i + 1] != most && at + 100 < DT_OPTION_CHARS)
             at += (size_t)snprintf(words + at, DT_OPTION_CHARS - at, "%s%s=%s", at ? " " : "",
-                                   dt_net_op_get(net, i).name, most ? "batch" : "out");
+                                   net->own->node[i].name, most ? "batch" : "out");
 }
 
 /* What --strategy auto says of a layer stays: it is the same after all=out and after all=batch. */

@@ -20,26 +20,26 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
 
     node[0] = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {-1, -1}};
     node[0].bytes[0] = scale * (double)dt_plan_batch(plan) * 3 * pixels * each;
-    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
-        dt_plan_row row;
-        dt_plan_row_get(plan, i, &row);
-        if (strcmp(row.op, "fork") == 0)
+    for (int i = 0; i < plan->steps; i++) {
+        const dt_node *of = &plan->node[i];
+        const dt_value *out = &plan->value[of->out];
+        if (of->op == &dt_op_fork)
             continue;
+        const double bytes =
+            scale * (double)dt_shape_count(&out->shape) * (double)dt_dtype_bytes(out->type);
         dt_search_node *n = &node[++at];
-        *n = (dt_search_node){
-            .kind = DT_SEARCH_HOME,
-            .in = {at - 1, -1},
-            .floats = (double)row.params,
-            .bytes = {scale * (double)row.out_bytes, scale * (double)row.out_bytes}};
+        *n = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {at - 1, -1}, .bytes = {bytes, bytes}};
+        for (int k = 0; k < of->n_param; k++)
+            n->floats += (double)net->param[of->param[k]].count;
         if (at == (int)net->ops) /* logits are float32 */
             n->bytes[1] *= each / sizeof(float);
         if (at <= (int)net->ops) {
-            const dt_net_op op = dt_net_op_get(net, (size_t)at - 1);
-            n->kind = op.product ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS;
-            n->in[0] = made[op.in];
-            n->in[1] = op.add < 0 ? -1 : made[op.add];
-            n->flat = op.flat;
-            made[op.out] = at;
+            of = &net->own->node[at - 1]; /* before forks told readers apart */
+            n->kind = of->op->weights ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS;
+            n->in[0] = made[of->in[0]];
+            n->in[1] = of->n_in < 2 ? -1 : made[of->in[1]];
+            n->flat = dt_split_flat(of, &net->own->shape[of->in[0]]);
+            made[of->out] = at;
         }
         for (int k = 0; k < 2 && n->in[k] >= 0; k++)
             node[n->in[k]].readers++;
@@ -50,17 +50,16 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
  * images cost their loading. */
 static void take_passes(const dt_run *t, double scale, bool cut, dt_search_node *node)
 {
+    const dt_plan *plan = t->contexts.plan[0];
     double now[DT_SEARCH_NODES][DT_WAYS] = {{0}};
     int at = 0;
 
     now[0][DT_FORWARD] = dt_record_seconds(DT_LANE_PHASE, DT_AT_data, DT_RECORD_KINDS);
-    for (size_t i = 0; i < dt_plan_row_count(t->contexts.plan[0]); i++) {
-        dt_plan_row row;
-        dt_plan_row_get(t->contexts.plan[0], i, &row);
-        at += strcmp(row.op, "fork") != 0 && strcmp(row.op, "move") != 0;
+    for (int i = 0; i < plan->steps; i++) {
+        at += plan->node[i].op != &dt_op_fork && !plan->node[i].op->moves;
         for (int pass = 0; pass < DT_PASS_COUNT; pass++)
             now[at][pass != DT_PASS_FORWARD] +=
-                dt_record_seconds(DT_LANE_LAYER, (int)i * DT_CLOCKED + pass, DT_RECORD_KINDS);
+                dt_record_seconds(DT_LANE_LAYER, i * DT_CLOCKED + pass, DT_RECORD_KINDS);
     }
     for (int i = 0; i <= at; i++)
         for (int way = 0; way < DT_WAYS; way++)

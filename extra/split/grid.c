@@ -277,7 +277,7 @@ static dt_status grid_add(dt_run *r)
                             .run = r,
                             .contexts = contexts[i],
                             .first = keys,
-                            .steps = (int)dt_plan_row_count(contexts[i]->plan[0])};
+                            .steps = contexts[i]->plan[0]->steps};
         keys += DT_MAX_PLANS * contexts[i]->width * w->steps * DT_WAYS;
         contexts[i]->moves = &w->moves;
     }

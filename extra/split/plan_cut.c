@@ -160,8 +160,7 @@ static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backw
 /* The step and the moves around it; *at becomes the last of them. */
 static void lay_product(dt_plan *p, int *at)
 {
-    const dt_shape *in = &p->value[p->node[*at].in[0]].shape;
-    const bool flat = p->node[*at].op == &dt_op_linear && in->h * in->w > 1;
+    const bool flat = dt_split_flat(&p->node[*at], &p->value[p->node[*at].in[0]].shape);
 
     if (!p->node[*at].cut) {
         bring(p, at, 0, DT_HOME, DT_HOME, false);

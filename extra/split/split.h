@@ -20,7 +20,7 @@ dt_status dt_mode_take(dt_options *o, int world) DT_MUST_CHECK; /* dt_options_mo
 
 /* ---- Which layers: strategies ---------------------------------------------------------- */
 
-/* Which of the net's operations (dt_net_op_get) a strategy cuts, with those behind a cut one.
+/* Which of the net's operations (net->own->node) a strategy cuts, with those behind a cut one.
  *   strategy  as in dt_model_opts
  *   cut       [net->ops]
  *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
@@ -34,6 +34,12 @@ dt_status dt_strategy_read(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CH
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
                             char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
+
+/* A linear layer over more than one pixel. */
+static inline bool dt_split_flat(const dt_node *n, const dt_shape *in)
+{
+    return n->op == &dt_op_linear && in->h * in->w > 1;
+}
 
 /* ---- Whose channels, and where they go ----------------------------------------------------- */
 

@@ -121,7 +121,7 @@ static dt_status say(strategy_file *f, const dt_events *e, size_t i, said new)
         return dt_events_fail(e, new.mark,
                               "'%s' is batch, which is not cut, but layerwise_parallel has its "
                               "parameter in parts: one parameter has one layout",
-                              dt_net_op_get(f->net, i).name);
+                              f->net->own->node[i].name);
     *s = new;
     return DT_OK;
 }
@@ -144,7 +144,7 @@ static dt_status take_parts(strategy_file *f, const dt_events *e, int parts)
 /* Only the weight's output channels may be cut; the images, n, are the shards' affair. */
 static dt_status take_product(strategy_file *f, const dt_events *e, size_t i, const tuples *t)
 {
-    const bool linear = strcmp(dt_net_op_get(f->net, i).op, "linear") == 0;
+    const bool linear = f->net->own->node[i].op == &dt_op_linear;
     const int dims = linear ? 2 : 4, out = linear && !t->transposed;
     const char *more = linear ? "" : ", 1, 1";
     int others = 1;
@@ -183,7 +183,7 @@ static dt_status take_follower(strategy_file *f, const dt_events *e, size_t i, c
         return dt_events_fail(e, f->mark,
                               "%s is a %s, which is cut by channels alone: want (n, c, 1, 1), and "
                               "(c) of parameters, not %s",
-                              f->key, dt_net_op_get(f->net, i).op, f->value);
+                              f->key, f->net->own->node[i].op->name, f->value);
     DT_TRY(say(f, e, i, (said){SAID_FOLLOWS, parts > 1, f->mark}));
     return take_parts(f, e, parts);
 }
@@ -204,7 +204,7 @@ static dt_status operation_pair(dt_events *e, void *context)
                               "parameter, as ((1, 1), (1, 8)), not %s",
                               f->key, f->value);
     for (size_t i = 0; i < f->net->ops && !word; i++)
-        if (strcmp(dt_net_op_get(f->net, i).name, f->key) == 0 && !dt_net_op_get(f->net, i).product)
+        if (strcmp(f->net->own->node[i].name, f->key) == 0 && !f->net->own->node[i].op->weights)
             return take_follower(f, e, i, &t);
     const dt_status st = dt_strategy_find(f->net, f->key, fits);
     if (st != DT_OK)
@@ -230,7 +230,7 @@ static dt_status find_owner(const strategy_file *f, const dt_events *e, size_t *
                 continue;
             snprintf(name, sizeof name, "%s", net->param[i].name);
             *strrchr(name, '.') = '\0';
-            for (*owner = 0; strcmp(dt_net_op_get(net, *owner).name, name) != 0;)
+            for (*owner = 0; strcmp(net->own->node[*owner].name, name) != 0;)
                 ++*owner;
             return DT_OK;
         }
@@ -261,7 +261,7 @@ static dt_status item_pair(dt_events *e, void *context)
         return dt_events_fail(e, f->mark, "%s: want \"parallel_strategy\": [[..], [..]], not %s",
                               f->key, f->value);
     t.transposed = true;
-    return dt_net_op_get(f->net, i).product ? take_product(f, e, i, &t)
+    return f->net->own->node[i].op->weights ? take_product(f, e, i, &t)
                                             : take_follower(f, e, i, &t);
 }
 
@@ -277,11 +277,11 @@ static dt_status take_parameters(strategy_file *f, dt_events *e)
             return DT_OK;
         DT_TRY(read_key(f, e));
         DT_TRY(find_owner(f, e, &i));
-        if (!dt_net_op_get(f->net, i).product)
+        if (!f->net->own->node[i].op->weights)
             return dt_events_fail(e, f->key_mark,
                                   "'%s': a %s follows its input; name a weight of "
                                   "a convolution or linear layer",
-                                  f->key, dt_net_op_get(f->net, i).op);
+                                  f->key, f->net->own->node[i].op->name);
         DT_TRY(say(f, e, i, (said){SAID_PARAMETER, .mark = f->key_mark}));
     }
 }
@@ -358,7 +358,7 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
     for (size_t i = 0; i < f->net->ops && n < DT_OPTION_CHARS; i++)
         if (f->said[i].what != SAID_NOTHING && f->said[i].what != SAID_FOLLOWS)
             n += (size_t)snprintf(line + n, DT_OPTION_CHARS - n, "%s%s=%s", n ? " " : "",
-                                  dt_net_op_get(f->net, i).name,
+                                  f->net->own->node[i].name,
                                   f->said[i].what == SAID_BATCH ? "batch" : "out");
     DT_TRY(dt_strategy_cuts(f->net, words, cut));
     for (size_t i = 0; i < f->net->ops; i++)
@@ -366,8 +366,8 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
             return dt_events_fail(e, f->said[i].mark,
                                   "%s is a %s and follows its input, which is %scut: leave the "
                                   "line out",
-                                  dt_net_op_get(f->net, i).name, dt_net_op_get(f->net, i).op,
-                                  cut[i] ? "" : "not ");
+                                   f->net->own->node[i].name, f->net->own->node[i].op->name,
+                                   cut[i] ? "" : "not ");
     return DT_OK;
 }
 

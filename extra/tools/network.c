@@ -1,5 +1,6 @@
 /* network.c - dtrain plan and dtrain summary: a network that is built only to be looked at,
  * without data and without memory for its slabs. */
+#include "costs/costs.h"
 #include "split/split.h"
 #include "tools.h"
 
@@ -66,11 +67,10 @@ static void plan_steps(const dt_plan *plan)
 {
     printf("%4s  %-18s %-22s %-26s %12s %12s %12s %12s  %s\n", "step", "operation", "name",
            "output", "bytes", "offset", "saved", "scratch", "kernels");
-    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
-        dt_plan_row r;
-        dt_plan_row_get(plan, i, &r);
-        printf("%4zu  %-18s %-22s %-26s %12zu %12zu %12zu %12zu  %s\n", i, r.op, r.name,
-               r.out_shape, r.out_bytes, r.out_offset, r.saved_bytes, r.scratch_bytes, r.kernels);
+    for (int i = 0; i < plan->steps; i++) {
+        const dt_plan_row r = dt_plan_row_get(plan, (size_t)i);
+        printf("%4d  %-18s %-22s %-26s %12zu %12zu %12zu %12zu  %s\n", i, r.op, r.name, r.out_shape,
+               r.out_bytes, r.out_offset, r.saved_bytes, r.scratch_bytes, r.kernels);
     }
 }
 
@@ -100,18 +100,17 @@ static json_t *plan_layouts(const preview *s)
     if (!s->o.json)
         printf("\n%4s  %-18s %-22s %-16s %-16s %12s %12s\n", "step", "operation", "name", "layout",
                "its gradient", "sent", "pays below");
-    for (int i = 0; i < (int)dt_plan_row_count(s->plan); i++) {
+    for (int i = 0; i < s->plan->steps; i++) {
         const dt_split_row x = dt_split_row_get(s->plan, i);
         const double sent = (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank);
-        dt_plan_row r;
-        dt_plan_row_get(s->plan, (size_t)i, &r);
+        const dt_plan_row r = dt_plan_row_get(s->plan, (size_t)i);
         layers += x.pays_below > 0;
         cut += x.pays_below > 0 && strcmp(x.layout[0], "cut") == 0;
         if (steps)
-            json_array_append_new(
-                steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation", r.op, "name",
-                                 r.name, "layout", x.layout[0], "gradient", x.layout[1],
-                                 "sent_bytes", sent, "pays_below", x.pays_below));
+            json_array_append_new(steps, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "operation",
+                                                   r.op, "name", r.name, "layout", x.layout[0],
+                                                   "gradient", x.layout[1], "sent_bytes", sent,
+                                                   "pays_below", x.pays_below));
         else
             printf("%4d  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r.op, r.name, x.layout[0],
                    x.layout[1], sent, x.pays_below);
@@ -225,11 +224,10 @@ static int64_t summary_rows(const dt_plan *plan)
 {
     int64_t macs = 0;
 
-    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
-        dt_plan_row row;
+    for (int i = 0; i < plan->steps; i++) {
+        const dt_plan_row row = dt_plan_row_get(plan, (size_t)i);
         char label[160], a[32], b[32];
 
-        dt_plan_row_get(plan, i, &row);
         macs += row.macs;
         if (!row.name[0]) /* the plan's own step, no layer of the network */
             continue;

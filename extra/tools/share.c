@@ -31,11 +31,10 @@ static void share_put(share_table *t, share_row row)
 
 static void share_layers(share_table *t, const dt_plan *plan)
 {
-    for (size_t i = 0; i < dt_plan_row_count(plan); i++) {
+    for (size_t i = 0; i < (size_t)plan->steps; i++) {
         const bool one = dt_plan_share(plan, i, DT_PASS_WEIGHTS).units == 0;
         const char *const pass[DT_PASS_COUNT] = {"forward", one ? "backward" : "data", "weights"};
-        share_row row = {.step = (long long)i};
-        dt_plan_row_get(plan, i, &row.layer);
+        share_row row = {.step = (long long)i, .layer = dt_plan_row_get(plan, i)};
         for (int k = 0; k < DT_PASS_COUNT; k++) {
             row.pass = pass[k];
             row.share = dt_plan_share(plan, i, (dt_pass)k);
@@ -125,7 +124,7 @@ dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *pla
                         const dt_options *o, json_t *strategy)
 {
     share_table t = {.threads = threads};
-    const size_t most = DT_PASS_COUNT * dt_plan_row_count(plan) + 5;
+    const size_t most = DT_PASS_COUNT * (size_t)plan->steps + 5;
 
     DT_TRY(dt_calloc(&t.row, most, sizeof *t.row, "the plan"));
     share_layers(&t, plan);

@@ -1,5 +1,6 @@
 /* extra.c - the watch observes a run: what it is told of it, and the rank that the others wait for.
  * libdtrain-dist is without this file. */
+#include "model/plan.h"
 #include "monitor.h"
 #include "train/run.h"
 
@@ -9,14 +10,12 @@
 static const char *step_name(const void *plan, int step)
 {
     static _Thread_local char text[80];
-    dt_plan_row row, next;
+    const dt_node *n = &((const dt_plan *)plan)->node[step];
 
-    dt_plan_row_get(plan, (size_t)step, &row);
-    if (strcmp(row.op, "move") != 0)
-        return row.name;
-    dt_plan_row_get(plan, (size_t)step + 1, &next);
-    const bool before = strcmp(row.name, next.name) == 0;
-    snprintf(text, sizeof text, "in the move %s %s", before ? "to" : "from", row.name);
+    if (!n->op->moves)
+        return n->name;
+    const bool before = strcmp(n->name, n[1].name) == 0;
+    snprintf(text, sizeof text, "in the move %s %s", before ? "to" : "from", n->name);
     return text;
 }
 
@@ -30,7 +29,7 @@ static dt_status set_up(void **state, dt_comm *c, const dt_options *o, const dt_
     if (r) {
         opts.name = step_name;
         opts.plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
-        opts.names = (int)dt_plan_row_count(opts.plan);
+        opts.names = r->contexts.plan[0]->steps;
         opts.total_steps = r->total_steps;
         opts.batch = r->global_batch;
         opts.abort_s = o->stall_abort;

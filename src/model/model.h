@@ -61,26 +61,11 @@ struct dt_net {          /* read only */
     size_t slab_floats;     /* master, gradient, momentum: each */
     size_t norm_channels;   /* running mean, running variance: each */
     size_t weight_total;    /* trainable numbers, without padding */
-    size_t ops;             /* of dt_net_op_get */
-    struct dt_net_own *own; /* private to src/model */
+    size_t ops;             /* operations, the last of which makes the logits; the loss is none */
+    struct dt_net_own *own; /* private to src/model and to extras: net.h */
 };
 const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset in the slab */
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
-
-/* An operation of the network, for exporters. Values are numbered; value 0 is the images. */
-typedef struct dt_net_op {
-    const char *op;                   /* "conv2d", "linear", "batchnorm", ... */
-    const char *name;                 /* prefix of its tensors: "layer1.0.conv1"; "" */
-    int in, add, out;                 /* values; add: a second summand, -1: none */
-    int kernel[2], stride[2], pad[4]; /* height, width; top, left, bottom, right */
-    bool product;                     /* conv2d, linear: what can be cut over ranks */
-    bool bias;                        /* of these */
-    bool flat;                        /* linear: over more than one pixel */
-    bool relu;                        /* batchnorm: ReLU of it, or of its sum with `add` */
-    float eps;                        /* batchnorm */
-} dt_net_op;
-/* [i] in the order of execution, ends with the one that makes the logits; the loss is none. */
-dt_net_op dt_net_op_get(const dt_net *net, size_t i);
 
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
  * one of --names; `name` a full torchvision name such as "layer1.0.bn1.running_mean", at
@@ -215,18 +200,6 @@ size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradien
 size_t dt_plan_scratch_bytes(const dt_plan *p); /* may be shared by all plans */
 /* Identifies steps, kernels, layouts and offsets: part of the ranks' fingerprint. */
 dt_digest dt_plan_digest(const dt_plan *p);
-
-/* One line of `dtrain plan` or `dtrain summary`, in execution order. */
-typedef struct dt_plan_row {
-    const char *op, *name; /* "conv2d", "batchnorm+relu"; node name */
-    char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
-    char kernels[160];     /* "tiles dot", "own avx512" */
-    size_t params;         /* trainable numbers of the step */
-    int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
-    size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
-} dt_plan_row;
-size_t dt_plan_row_count(const dt_plan *p);
-void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row);
 
 /* Forward, and backward's two halves: the gradients of the input, and of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */

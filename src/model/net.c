@@ -220,27 +220,6 @@ bool dt_net_is_head(const dt_net *net, size_t i)
     return false;
 }
 
-dt_net_op dt_net_op_get(const dt_net *net, size_t i)
-{
-    const dt_node *n = &net->own->node[i];
-    const dt_attr *a = &n->attr;
-    const dt_shape *in = &net->own->shape[n->in[0]];
-
-    return (dt_net_op){.op = n->op->name,
-                       .name = n->name,
-                       .in = n->in[0],
-                       .add = n->n_in == 2 ? n->in[1] : -1,
-                       .out = n->out,
-                       .kernel = {a->kernel[0], a->kernel[1]},
-                       .stride = {a->stride[0], a->stride[1]},
-                       .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]},
-                       .product = n->op->weights != NULL,
-                       .bias = a->bias,
-                       .flat = n->op == &dt_op_linear && in->h * in->w > 1,
-                       .relu = a->relu,
-                       .eps = a->eps};
-}
-
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size)
 {

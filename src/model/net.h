@@ -1,4 +1,4 @@
-/* net.h - a network's definition: nodes and value ids; private to src/model.
+/* net.h - a network's definition: nodes and value ids; private to src/model and to extras.
  *
  * How to be a network: write one file net_<name>.c that defines dt_net_row_<name>, and add
  * one row to DT_NET_LIST (model.h). The builder functions return value ids and keep the

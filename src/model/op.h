@@ -1,7 +1,7 @@
 /* op.h - how to be an operation; private to src/model.
  *
- * Write one file op_<name>.c that defines dt_op_<name>, add one row to DT_OP_LIST and
- * one case to tests/grad/cases.c, its naive form to tests/support/naive_op.h. */
+ * Write one file op_<name>.c that defines dt_op_<name> (linear is in op_conv2d.c), add one row to
+ * DT_OP_LIST and one case to tests/grad/cases.c, its naive form to tests/support/naive_op.h. */
 #ifndef DT_OP_H
 #define DT_OP_H
 #include "model.h"
@@ -82,8 +82,9 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     size_t saved_bytes;         /* set by prepare: kept from forward to backward */
     size_t scratch_bytes;       /* set by prepare: free again after each call */
     int pack[2];                /* set by prepare: ids from dt_model_add_pack, -1: none */
-    void *state;                /* set by prepare, owned, undone by destroy */
-    char kernels[160];          /* set by prepare, for `dtrain plan` */
+    struct dt_tiles *tiles[DT_PASS_COUNT]; /* set by prepare, owned: kernels of a convolution or
+                                            * linear layer; NULL: the pass has none */
+    char kernels[160];                     /* set by prepare, for `dtrain plan` */
     /* Cut: a convolution or linear layer has whole shapes and the channels that are its own, of the
      * output and of the input's gradient. Other operations have the shapes of the own channels;
      * code that decides about the order of a sum looks at out_cut.whole. */
@@ -91,6 +92,8 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     dt_cut in_cut, out_cut;
     bool idle; /* cut: no channel is its own */
 } dt_step;
+
+const char *dt_step_title(const dt_step *s); /* "conv2d", "batchnorm+relu" */
 
 /* What an operation sees at run time; every pointer was resolved by dt_exec_create. */
 typedef struct dt_call {
@@ -134,7 +137,6 @@ struct dt_op {
     void (*backward)(const dt_call *c);
     /* Optional. A separate pass for d_param, called before backward, which then skips d_param. */
     void (*weights)(const dt_call *c);
-    void (*destroy)(dt_step *s); /* optional; undoes prepare, also a half-done one */
     /* Optional, training only. Forward and backward cut in two where a group of shards
      * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
      * call.shared. With a group of this one shard the bits are those of the whole call. */
@@ -154,8 +156,6 @@ struct dt_op {
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)
 #undef X
-/* The kernel of a pass of a convolution or linear layer; NULL: there is none. */
-const struct dt_tiles *dt_conv_tiles(const dt_step *s, dt_pass pass);
 
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 

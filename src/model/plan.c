@@ -2,6 +2,7 @@
  * shapes and types, cut (extra/split; then infer again), prepare kernels, lifetimes, placement,
  * fingerprint. */
 #include "plan.h"
+#include "kernels/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,19 +360,31 @@ static dt_status plan_memory(dt_plan *p)
 
 /* ---- Public -------------------------------------------------------------------------------- */
 
+const char *dt_step_title(const dt_step *s)
+{
+    if (s->attr.relu)
+        return s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
+    return s->op->name;
+}
+
 static void plan_fingerprint(dt_plan *p)
 {
     dt_hash h;
     char line[256];
 
     dt_hash_init(&h);
-    for (size_t i = 0; i < dt_plan_row_count(p); i++) {
-        dt_plan_row r;
-        dt_plan_row_get(p, i, &r);
+    for (int i = 0; i < p->steps; i++) {
+        const dt_step *s = &p->step[i];
+        const dt_value *v = &p->value[s->node->out];
+        const dt_block *b = dt_plan_own_block(p, s->node->out);
+        size_t at[2] = {b ? b->offset : 0, s->saved_bytes};
         if (dt_model_is_cut(p->model)) /* what all ranks have in common */
-            r.out_offset = r.saved_bytes = (size_t)p->node[i].cut;
-        const int n = snprintf(line, sizeof line, "%s|%s|%s|%zu|%zu|%zu\n", r.op, r.name,
-                               r.out_shape, r.out_offset, r.saved_bytes, r.out_bytes);
+            at[0] = at[1] = (size_t)s->node->cut;
+        const int n =
+            snprintf(line, sizeof line, "%s|%s|[%lld, %lld, %lld, %lld] %s|%zu|%zu|%zu\n",
+                     dt_step_title(s), s->node->name, (long long)v->shape.n, (long long)v->shape.h,
+                     (long long)v->shape.w, (long long)v->shape.c, dt_dtype_name(v->type), at[0],
+                     at[1], b ? value_bytes(v, v->type) : 0);
         dt_hash_update(&h, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
     }
     p->digest = dt_hash_digest(&h);
@@ -417,8 +430,8 @@ void dt_plan_destroy(dt_plan *p)
     if (!p)
         return;
     for (int i = 0; i < p->steps; i++)
-        if (p->step[i].op && p->step[i].op->destroy)
-            p->step[i].op->destroy(&p->step[i]);
+        for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+            dt_kernel_close(p->step[i].tiles[pass]);
     free(p->block);
     free(p);
 }
@@ -441,36 +454,4 @@ size_t dt_plan_scratch_bytes(const dt_plan *p)
 dt_digest dt_plan_digest(const dt_plan *p)
 {
     return p->digest;
-}
-
-size_t dt_plan_row_count(const dt_plan *p)
-{
-    return (size_t)p->steps;
-}
-
-void dt_plan_row_get(const dt_plan *p, size_t i, dt_plan_row *row)
-{
-    const dt_step *s = &p->step[i];
-    const dt_value *out = &p->value[p->node[i].out];
-
-    *row = (dt_plan_row){.op = s->op->name,
-                         .name = s->node->name,
-                         .out_bytes = value_bytes(out, out->type),
-                         .saved_bytes = s->saved_bytes,
-                         .scratch_bytes = s->scratch_bytes};
-    if (s->attr.relu)
-        row->op = s->attr.add ? "batchnorm+add+relu" : "batchnorm+relu";
-    if (out->root == p->node[i].out && out->block != DT_NO_BLOCK)
-        row->out_offset = p->block[out->block].offset;
-    else
-        row->out_bytes = 0; /* an alias */
-    snprintf(row->out_shape, sizeof row->out_shape, "[%lld, %lld, %lld, %lld] %s",
-             (long long)out->shape.n, (long long)out->shape.h, (long long)out->shape.w,
-             (long long)out->shape.c, dt_dtype_name(out->type));
-    snprintf(row->kernels, sizeof row->kernels, "%s", s->kernels);
-    for (int k = 0; k < s->node->n_param; k++)
-        row->params += p->model->net->param[s->node->param[k]].count;
-    if (s->op->weights && s->state) /* each pixel meets each weight */
-        row->macs = out->shape.n * out->shape.h * out->shape.w *
-                    (int64_t)p->model->net->param[s->node->param[0]].count;
 }

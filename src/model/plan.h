@@ -86,6 +86,12 @@ struct dt_plan {
     dt_digest digest;
 };
 
+/* The memory of a value that is no alias, else NULL. */
+static inline const dt_block *dt_plan_own_block(const dt_plan *p, int value)
+{
+    const dt_value *v = &p->value[value];
+    return v->root == value && v->block != DT_NO_BLOCK ? &p->block[v->block] : NULL;
+}
 /* Step `at` becomes n, those from there on move back by one. The caller has looked for room. */
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n);
 char *dt_pack_at(const dt_model *m, const dt_pack *p); /* where the copy lies */

@@ -153,8 +153,8 @@ static inline void test_step_pack(test_step *t)
 
 static inline void test_step_destroy(test_step *t)
 {
-    if (t->step.op->destroy)
-        t->step.op->destroy(&t->step);
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+        dt_kernel_close(t->step.tiles[pass]);
     for (int k = 0; k < DT_MAX_IN; k++) {
         free(t->in[k]);
         if (t->d_in[k] != t->d_out)

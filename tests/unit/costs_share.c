@@ -20,7 +20,7 @@ static test_plan make(const char *net, int image_size, int64_t batch, int thread
 /* The pass of a convolution: one thread's time, and that of the unit that takes longest. */
 static void add_units(const dt_plan *p, int i, dt_pass pass, int threads, double time[2])
 {
-    const dt_tiles *t = dt_conv_tiles(&p->step[i], pass);
+    const dt_tiles *t = p->step[i].tiles[pass];
     double longest = 0, sum = 0;
 
     assert_in_range(t->units, 1, threads);

@@ -17,10 +17,8 @@ static test_plan make(const dt_net_spec *spec, int64_t batch, dt_mode mode)
 
 static size_t find(const test_plan *m, const char *op, const char *name)
 {
-    dt_plan_row row;
-
-    for (size_t i = 0; i < dt_plan_row_count(m->plan); i++) {
-        dt_plan_row_get(m->plan, i, &row);
+    for (size_t i = 0; i < (size_t)m->plan->steps; i++) {
+        const dt_plan_row row = dt_plan_row_get(m->plan, i);
         if (strcmp(row.op, op) == 0 && strcmp(row.name, name) == 0)
             return i;
     }
@@ -45,10 +43,7 @@ static void expect(const test_plan *m, const char *op, const char *name, double 
 
 static double saved(const test_plan *m, const char *op, const char *name)
 {
-    dt_plan_row row;
-
-    dt_plan_row_get(m->plan, find(m, op, name), &row);
-    return (double)row.saved_bytes;
+    return (double)dt_plan_row_get(m->plan, find(m, op, name)).saved_bytes;
 }
 
 /* 64 / 16 channels behind the first convolution; 3 x 3 windows at the edges of 32 pixels leave
@@ -95,7 +90,7 @@ TEST(layers_of_resnet50)
            (double[]){f * (5 * x + weights), f * (5 * x + weights), f * (5 * x + weights)});
     expect(&m, "batchnorm+add+relu", "layer4.1.bn3", 0,
            (double[]){f * (3 * wide + 256) + norm, f * (6 * wide + 128 + 256) + norm, 0});
-    for (size_t i = 0; i < dt_plan_row_count(m.plan); i++)
+    for (size_t i = 0; i < (size_t)m.plan->steps; i++)
         if (m.plan->step[i].op == &dt_op_fork) {
             const int64_t bytes = 4 * dt_shape_count(&m.plan->step[i].out_shape);
             assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes, 0);
@@ -109,7 +104,7 @@ TEST(evaluation_is_forward)
     const dt_net_spec spec = {.net = "vgg11", .classes = 10, .width_divisor = 16};
     test_plan m = make(&spec, 2, DT_EVAL);
 
-    for (size_t i = 0; i < dt_plan_row_count(m.plan); i++) {
+    for (size_t i = 0; i < (size_t)m.plan->steps; i++) {
         assert_true(dt_plan_work(m.plan, i, DT_PASS_FORWARD).bytes > 0);
         assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_DATA).bytes, 0);
         assert_int_equal(dt_plan_work(m.plan, i, DT_PASS_WEIGHTS).bytes, 0);

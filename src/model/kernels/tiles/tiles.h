@@ -94,8 +94,8 @@ int dt_tiles_strip(const dt_tiles *t, int strip);
 void dt_tiles_cut_columns(dt_tiles *t, int most);
 /* Lines of the input that `lines` neighbouring lines of the output read, at most. */
 int dt_tiles_ring(const dt_tiles *t, int lines);
-/* Output line g reads the lines of the input from the returned one to the new *done, of those that
- * come after the old *done. */
+/* Output line g reads lines of the input after the old *done: from the returned one to the new
+ * *done. */
 int dt_tiles_next(const dt_tiles *t, int g, int *done);
 /* Lines of the input that output lines [g0, g1) read. */
 int dt_tiles_lines(const dt_tiles *t, int g0, int g1);
