@@ -45,10 +45,10 @@ static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o
         for (int i = 0; i < PEAK_RUNS; i++)
             run[i] =
                 (dt_tile_run){o->a, o->b, DT_TILE * each, DT_TILE_AREA * each, each, peak_steps(w)};
-        w->begin();
+        dt_tile_begin(w);
         for (int64_t r = 0; r < rounds; r++)
             w->multiply(sums, run, PEAK_RUNS, DT_TILE, true, NULL);
-        w->end();
+        dt_tile_end(w);
     }
     return dt_seconds() - start;
 }

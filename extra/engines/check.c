@@ -51,9 +51,9 @@ static void multiply(const dt_tile_backend *w, const shape *s, const void *a, co
 {
     const dt_tile_run run = {a, b, s->row, s->step, s->place, (int)s->steps};
 
-    w->begin();
+    dt_tile_begin(w);
     w->multiply(sums, &run, 1, (int)s->rows, s->fresh, NULL);
-    w->end();
+    dt_tile_end(w);
 }
 
 /* Positive numbers, so that a sum is its own scale: each product is at most n roundings away from

@@ -61,11 +61,11 @@ static void multiply(const dt_tile_backend *w, const operands *o, bool fresh, in
 {
     const dt_tile_run run[] = {{o->a, o->b, ROW, BLOCK, 2, 1},
                                {o->a + AREA, o->b + AREA, ROW, BLOCK, 2, STEPS - 1}};
-    w->begin();
+    dt_tile_begin(w);
     w->multiply(sums, run, 1, rows, true, NULL);
     memcpy(sums, o->old, sizeof o->old);
     w->multiply(sums, run, 2, rows, fresh, NULL);
-    w->end();
+    dt_tile_end(w);
 }
 
 /* ---- The class of the AMX unit ---------------------------------------------------------- */
@@ -119,9 +119,9 @@ TEST(test_definition)
         o.a[DT_TILE] = large, o.a[DT_TILE + 1] = minus, o.a[DT_TILE + 3] = one;
         memset(sums, 0, sizeof sums);
         sums[DT_TILE] = 0x1p25f; /* takes in (2^24) + (1 - 2^24): 1, lost in 2^25 */
-        tile_backends[w]->begin();
+        dt_tile_begin(tile_backends[w]);
         tile_backends[w]->multiply(sums, &run, 1, 2, false, NULL);
-        tile_backends[w]->end();
+        dt_tile_end(tile_backends[w]);
         assert_true(sums[0] == 1.0f);
         assert_true(sums[DT_TILE] == 0x1p25f);
     }
@@ -398,9 +398,9 @@ TEST(test_results)
                 dt_tile_backend_plain.multiply(sums, &run, 1, rows, turn & 4, &out);
                 memcpy(sums, o.old, sizeof sums);
                 out.at = got;
-                tile_backends[w]->begin();
+                dt_tile_begin(tile_backends[w]);
                 tile_backends[w]->multiply(sums, &run, 1, rows, turn & 4, &out);
-                tile_backends[w]->end();
+                dt_tile_end(tile_backends[w]);
                 assert_memory_equal(want, got, sizeof got);
             }
         }

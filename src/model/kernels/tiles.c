@@ -193,14 +193,14 @@ void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a)
 #pragma omp parallel num_threads(c->threads)
     {
         char *mine = scratch + (size_t)omp_get_thread_num() * t->scratch;
-        t->backend->begin();
+        dt_tile_begin(t->backend);
         if (weights)
             kernel_weights(t, a, team, mine);
         else
 #pragma omp for schedule(static)
             for (int i = 0; i < t->units; i++)
                 dt_tiles_forward(t, i, a, mine);
-        t->backend->end();
+        dt_tile_end(t->backend);
     }
     if (!weights)
         return;

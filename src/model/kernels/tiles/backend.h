@@ -75,7 +75,7 @@ typedef struct dt_tile_backend {
     dt_isa isa;     /* that the CPU must have */
     int chunk;      /* steps that are multiplied for a group of blocks before the next ones */
     double product; /* its time in units of packing a block; used only to cut */
-    /* Around all other calls, in each thread. */
+    /* Around all other calls, in each thread, by dt_tile_begin and dt_tile_end. NULL: nothing. */
     void (*begin)(void);
     void (*end)(void);
     /* Add the runs to `sums`, in order; only `rows` rows need be right. fresh: `sums` is not read.
@@ -102,9 +102,15 @@ typedef struct dt_tile_backend {
     dt_status (*check)(const dt_tiles *t, const char *layer);
 } dt_tile_backend;
 
-/* begin and end of most. */
-static inline void dt_tile_nothing(void)
+static inline void dt_tile_begin(const dt_tile_backend *b)
 {
+    if (b->begin)
+        b->begin();
+}
+static inline void dt_tile_end(const dt_tile_backend *b)
+{
+    if (b->end)
+        b->end();
 }
 
 /* One file backend_<name>.c each; those with vector instructions need their own compiler flags. */

@@ -80,8 +80,6 @@ const dt_tile_backend dt_tile_backend_avx512 = {
     .isa = DT_ISA_AVX512,
     .chunk = 12,
     .product = 10,
-    .begin = dt_tile_nothing,
-    .end = dt_tile_nothing,
     .multiply = pair_multiply,
     LANES_WORK,
 };

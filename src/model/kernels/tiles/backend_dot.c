@@ -13,8 +13,6 @@ const dt_tile_backend dt_tile_backend_dot = {
     .isa = DT_ISA_AVX512_BF16,
     .chunk = INT_MAX,
     .product = 2,
-    .begin = dt_tile_nothing,
-    .end = dt_tile_nothing,
     .multiply = registers_multiply,
     LANES_WORK,
 };

@@ -66,8 +66,6 @@ const dt_tile_backend dt_tile_backend_dot_fma = {
     .isa = DT_ISA_AVX512,
     .chunk = INT_MAX,
     .product = 2,
-    .begin = dt_tile_nothing,
-    .end = dt_tile_nothing,
     .multiply = halves_multiply,
     LANES_WORK,
 };

@@ -62,8 +62,6 @@ const dt_tile_backend dt_tile_backend_fma_plain = {
     .isa = DT_ISA_PORTABLE,
     .chunk = 6,
     .product = 200,
-    .begin = dt_tile_nothing,
-    .end = dt_tile_nothing,
     .multiply = floats_multiply,
     FLOATS_WORK,
 };

@@ -133,13 +133,8 @@ static void vec_multiply(float *sums, const dt_tile_run *run, int runs, int rows
 }
 
 #define VEC_BACKEND(text, set)                                                                     \
-    {.name = text,                                                                                 \
-     .type = DT_F32,                                                                               \
-     .isa = set,                                                                                   \
-     .chunk = 8,                                                                                   \
-     .product = 4,                                                                                 \
-     .begin = dt_tile_nothing,                                                                     \
-     .end = dt_tile_nothing,                                                                       \
-     .multiply = vec_multiply,                                                                     \
-     FLOATS_WORK}
+    {                                                                                              \
+        .name = text, .type = DT_F32, .isa = set, .chunk = 8, .product = 4,                        \
+        .multiply = vec_multiply, FLOATS_WORK                                                      \
+    }
 #endif
