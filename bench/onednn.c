@@ -165,7 +165,7 @@ static dt_status bench(const dt_net_spec *spec, const char *precision, int threa
         goto out;
     DT_GO(st, dt_net_create(&net, spec), out);
     DT_GO(st, dt_model_create(&model, net, &opts), out);
-    DT_GO(st, dt_plan_create(&plan, model, batch, DT_TRAIN), out);
+    DT_GO(st, dt_plan_create(&plan, model, batch, DT_TRAIN, false), out);
     const dnnl_version_t *v = dnnl_version();
     printf("%s at %d, %d images, %s, threads %d%s; oneDNN %d.%d.%d, medians of %d turns\n",
            spec->net, net->spec.image_size, (int)batch, dt_dtype_name(opts.precision), threads,

@@ -113,7 +113,7 @@ static size_t hash_tensors(const dt_checks *c, const float *grad, size_t hashed,
     const dt_replay *p = &c->replay;
 
     for (; hashed < p->tensors; hashed++) {
-        const dt_param *t = dt_net_slab_param(c->run->net, hashed);
+        const dt_param *t = &c->run->net->param[c->run->net->params - 1 - hashed];
         if (t->offset + t->count > floats_done)
             break;
         digest[hashed] = dt_hash_bytes(grad + t->offset, t->count * sizeof *grad).low;
@@ -172,7 +172,7 @@ static dt_status compare(const dt_checks *c, int owner, const char *owner_host)
     dt_host_name(host);
     for (size_t i = p->tensors; i-- > 0;)
         if (p->digest[i] != p->again[i]) {
-            first = dt_net_slab_param(c->run->net, i);
+            first = &c->run->net->param[c->run->net->params - 1 - i];
             differ++;
         }
     const bool loss = p->digest[p->tensors] != p->again[p->tensors];

@@ -111,7 +111,7 @@ static dt_move move_of(const dt_exec *e, const dt_plan *p, int i, dt_way way)
     dt_move m = dt_plan_move(p, i, way);
 
     m.source = dt_exec_memory(e, way == DT_FORWARD ? in : out, way);
-    if (!dt_plan_stays(p, i, way))
+    if (!p->node[i].stays[way])
         m.target = dt_exec_memory(e, way == DT_FORWARD ? out : in, way);
     return m;
 }
@@ -134,7 +134,7 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
             for (int step = 0; step < w->steps; step++)
                 for (int way = 0; way < DT_WAYS; way++) {
                     const dt_plan *own = dt_contexts_home(c, k) ? c->plan[i] : c->remote[i];
-                    if (!dt_plan_moves(c->plan[i], step, (dt_way)way))
+                    if (!c->plan[i]->node[step].moves[way])
                         continue;
                     const dt_move m =
                         move_of(c->exec[k * DT_MAX_PLANS + i], own, step, (dt_way)way);
@@ -144,12 +144,29 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
     return DT_OK;
 }
 
-static dt_status wave_move(void *context, bool waits, int step, dt_way way, int k)
+/* Whether a step of the wave moves something. */
+static bool wave_moves(const dt_grid_wave *w, int step, dt_way way)
+{
+    return step >= 0 && step < w->steps &&
+           w->contexts->plan[0]->node[step].moves[way]; /* plans of all sizes have the same steps */
+}
+
+static dt_status wave_before(void *context, int step, dt_way way, int k)
 {
     const dt_grid_wave *w = context;
-    const int key = wave_key(w, w->contexts->which[k], k, step, way);
+    const int last = way == DT_FORWARD ? step - 1 : step + 1, which = w->contexts->which[k];
+    const int pass = way == DT_FORWARD ? DT_PASS_FORWARD : DT_PASS_DATA;
 
-    return (waits ? dt_moves_wait : dt_moves_start)(w->run->grid.moves, key);
+    if (wave_moves(w, last, way)) {
+        const int64_t began = dt_activity_clock();
+        dt_activity_layer(last);
+        DT_TRY(dt_moves_wait(w->run->grid.moves, wave_key(w, which, k, last, way)));
+        dt_activity_layer(step);
+        dt_record(DT_LANE_LAYER, last * DT_CLOCKED + pass, 0, began);
+    }
+    return wave_moves(w, step, way)
+               ? dt_moves_start(w->run->grid.moves, wave_key(w, which, k, step, way))
+               : DT_OK;
 }
 
 /* ---- Moments ------------------------------------------------------------------------------- */
@@ -273,7 +290,7 @@ static dt_status grid_add(dt_run *r)
     DT_TRY(dt_calloc(&g->wave, DT_COUNT_OF(contexts), sizeof *g->wave, "layers that are cut"));
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++) {
         dt_grid_wave *w = &g->wave[i];
-        *w = (dt_grid_wave){.moves = {w, wave_move},
+        *w = (dt_grid_wave){.moves = {w, wave_before},
                             .run = r,
                             .contexts = contexts[i],
                             .first = keys,

@@ -127,6 +127,7 @@ static int insert_move(dt_plan *p, int at, int value, const char *name, bool fla
                  .out = p->values++};
 
     snprintf(n.name, sizeof n.name, "%s", name);
+    p->value[n.out].wants_grad = p->value[value].wants_grad;
     dt_plan_insert(p, at, &n);
     return n.out;
 }
@@ -193,6 +194,24 @@ static void lay_follower(dt_plan *p, int *at)
         set_layout(p, p->node[*at].second, own, own);
 }
 
+/* The layout that a move brings its value from, or (to) to. */
+static dt_layout move_layout(const dt_plan *p, const dt_node *n, int way, bool to)
+{
+    return p->layout[to == (way == DT_FORWARD) ? n->out : n->in[0]][way];
+}
+
+/* What a move moves; a value that nothing arrives at keeps its memory. */
+static void settle_move(const dt_plan *p, dt_node *n)
+{
+    for (int way = 0; way < DT_WAYS; way++) {
+        const dt_layout from = move_layout(p, n, way, false), to = move_layout(p, n, way, true);
+        const bool there =
+            way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad);
+        n->moves[way] = from != to && there;
+        n->stays[way] = from == to || (from == DT_HOME && to == DT_WHOLE && !p->remote);
+    }
+}
+
 static dt_status cut_plan(dt_plan *p)
 {
     enum { MOST = 5 }; /* steps that one becomes */
@@ -205,6 +224,9 @@ static dt_status cut_plan(dt_plan *p)
         else
             lay_follower(p, &at);
     }
+    for (int i = 0; i < p->steps; i++)
+        if (p->node[i].op->moves)
+            settle_move(p, &p->node[i]);
     return DT_OK;
 }
 
@@ -212,8 +234,8 @@ dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
 {
     const dt_value *out = &p->value[p->node[i].out];
 
-    return (dt_move){.from = dt_plan_layout(p, i, way, false),
-                     .to = dt_plan_layout(p, i, way, true),
+    return (dt_move){.from = move_layout(p, &p->node[i], way, false),
+                     .to = move_layout(p, &p->node[i], way, true),
                      .rows = out->shape.n * out->shape.h * out->shape.w,
                      .channels = out->shape.c,
                      .each =
@@ -238,8 +260,8 @@ dt_split_row dt_split_row_get(const dt_plan *p, int i)
                          (double)numbers;
     for (int way = 0; way < DT_WAYS && n->op->moves; way++) {
         const dt_move m = dt_plan_move(p, i, (dt_way)way);
-        snprintf(row.layout[way], sizeof row.layout[way],
-                 dt_plan_moves(p, i, (dt_way)way) ? "%s -> %s" : "-", names[m.from], names[m.to]);
+        snprintf(row.layout[way], sizeof row.layout[way], n->moves[way] ? "%s -> %s" : "-",
+                 names[m.from], names[m.to]);
     }
     return row;
 }

@@ -50,7 +50,7 @@ typedef struct dt_move {
     const void *source;     /* this context's, in the layout `from`; NULL: has none of it */
     void *target;           /* in the layout `to`; NULL: needs none, or has it where it lies */
 } dt_move;
-/* Of step i, for which dt_plan_moves is true; without memory. */
+/* Of step i, which moves something that way; without memory. */
 dt_move dt_plan_move(const dt_plan *p, int i, dt_way way);
 
 /* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut, from the model

@@ -41,7 +41,7 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     DT_TRY(dt_model_create(&s->model, s->net, &model));
     const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
     s->o = o;
-    return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN);
+    return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN, false);
 }
 
 /* On rank 0, as the options say. Collective. */

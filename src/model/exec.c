@@ -95,8 +95,7 @@ typedef struct wave_run {
     const dt_wave *wave;
     const dt_plan *plan; /* gives the steps */
     dt_way way;
-    dt_pass pass;      /* of that way, without the weights' */
-    dt_norm_kind kind; /* what is shared on the way */
+    dt_pass pass; /* of that way, without the weights' */
     dt_moment *const *moments;
     double divisor;
     float *const *grad;
@@ -144,35 +143,12 @@ static wave_step wave_at(const wave_run *r, int i)
 static void *wave_leaf(const wave_run *r, const wave_step *at, int k)
 {
     const size_t channels = (size_t)at->s->out_shape.c;
-    const size_t each = r->kind == DT_SYNC_MOMENTS ? sizeof(dt_moment) : 2 * sizeof(double);
-    void *leaf = at->sync->leaf(at->sync->context, r->kind, channels, k - at->first);
+    const size_t each = r->way == DT_FORWARD ? sizeof(dt_moment) : 2 * sizeof(double);
+    void *leaf = at->sync->leaf(at->sync->context, r->way, channels, k - at->first);
 
     if (!r->wave->exec[k])
         memset(leaf, 0, channels * each);
     return leaf;
-}
-
-/* Whether a step moves something for shard k. */
-static bool wave_moves(const wave_run *r, int i, int k)
-{
-    return r->wave->moves && r->wave->exec[k] && i >= 0 && i < r->plan->steps &&
-           dt_plan_moves(r->plan, i, r->way);
-}
-
-/* What the step before step i moved for shard k has come, before the shard's step i. */
-static dt_status wave_settle(const wave_run *r, int i, int k)
-{
-    const dt_wave_moves *moves = r->wave->moves;
-    const int last = r->way == DT_FORWARD ? i - 1 : i + 1;
-
-    if (!wave_moves(r, last, k))
-        return DT_OK;
-    const int64_t began = dt_activity_clock();
-    dt_activity_layer(last);
-    DT_TRY(moves->move(moves->context, true, last, r->way, k));
-    dt_activity_layer(i);
-    dt_record(DT_LANE_LAYER, last * DT_CLOCKED + (int)r->pass, 0, began);
-    return DT_OK;
 }
 
 /* ---- Steps ------------------------------------------------------------------------------- */
@@ -190,15 +166,15 @@ static dt_status wave_shared(const wave_run *r, const wave_step *at, int i)
 {
     const int64_t began = dt_activity_clock();
 
-    DT_TRY(at->sync->combine(at->sync->context, r->kind, (size_t)at->s->out_shape.c));
+    DT_TRY(at->sync->combine(at->sync->context, r->way, (size_t)at->s->out_shape.c));
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + DT_CLOCKED_COMBINE, 0, began);
     for (int k = at->first; k < at->end; k++) {
-        const void *value = at->sync->result(at->sync->context, r->kind, k - at->first);
+        const void *value = at->sync->result(at->sync->context, r->way, k - at->first);
         if (!r->wave->exec[k])
             continue;
         dt_call *c = &r->wave->exec[k]->call[i];
         c->shared = value;
-        if (r->kind == DT_SYNC_MOMENTS)
+        if (r->way == DT_FORWARD)
             c->shared_count = ((const dt_moment *)value)[0].count;
         wave_call(i, r->pass, at->s->op->sync->shared[r->way], c);
     }
@@ -215,9 +191,8 @@ static dt_status wave_run_step(const wave_run *r, int i)
 
     for (int k = 0; k < w->count; k++) {
         const bool runs = k >= at.first && k < at.end && !at.s->idle;
-        DT_TRY(wave_settle(r, i, k));
-        if (wave_moves(r, i, k))
-            DT_TRY(w->moves->move(w->moves->context, false, i, r->way, k));
+        if (w->moves && w->exec[k])
+            DT_TRY(w->moves->before(w->moves->context, i, r->way, k));
         void *local = at.sync && runs ? wave_leaf(r, &at, k) : NULL;
         if (!w->exec[k] || !runs)
             continue;
@@ -237,8 +212,7 @@ static const dt_plan *wave_plan(const dt_wave *w)
 
 dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result *result)
 {
-    const wave_run r = {
-        w, wave_plan(w), DT_FORWARD, DT_PASS_FORWARD, DT_SYNC_MOMENTS, .moments = moments};
+    const wave_run r = {w, wave_plan(w), DT_FORWARD, DT_PASS_FORWARD, .moments = moments};
 
     for (int i = 0; i < r.plan->steps; i++) {
         dt_activity_layer(i);
@@ -252,8 +226,8 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments, dt_result
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer)
 {
-    const wave_run r = {
-        w, wave_plan(w), DT_BACKWARD, DT_PASS_DATA, DT_SYNC_SUMS, .divisor = divisor, .grad = grad};
+    const wave_run r = {w,           wave_plan(w), DT_BACKWARD, DT_PASS_DATA, .divisor = divisor,
+                        .grad = grad};
 
     for (int i = r.plan->steps; i-- > 0;) {
         dt_activity_layer(i);

@@ -55,7 +55,7 @@ typedef struct dt_norm { /* one batch norm's running statistics */
 struct dt_net {          /* read only */
     dt_net_spec spec;    /* image_size resolved */
     const char *schemes; /* the namings that the network has, each with a space before it */
-    dt_param *param;     /* [params], in state_dict order */
+    dt_param *param; /* [params], in state_dict order; offsets fall from the first to the last */
     dt_norm *norm;       /* [norms], in state_dict order */
     size_t params, norms;
     size_t slab_floats;     /* master, gradient, momentum: each */
@@ -64,7 +64,6 @@ struct dt_net {          /* read only */
     size_t ops;             /* operations, the last of which makes the logits; the loss is none */
     struct dt_net_own *own; /* private to src/model and to extras: net.h */
 };
-const dt_param *dt_net_slab_param(const dt_net *net, size_t i); /* [i] by offset in the slab */
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
 
 /* The name of a tensor in another naming, "" where that naming has no such tensor. `scheme` is
@@ -188,12 +187,11 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments);
 
 typedef enum dt_mode { DT_TRAIN, DT_EVAL } dt_mode;
 typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
-/* batch >= 1 images. Same kernels and blocking for the same arguments, always. */
-dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode) DT_MUST_CHECK;
-/* The same; or, with `remote`, a plan for another rank's shard, in which only cut steps run and
- * values that are home take no memory. */
-dt_status dt_plan_create_for(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
-                             bool remote) DT_MUST_CHECK;
+/* batch >= 1 images. Same kernels and blocking for the same arguments, always.
+ *   remote  a plan for another rank's shard, in which only cut steps run and values that are home
+ *           take no memory */
+dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
+                         bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
 int64_t dt_plan_batch(const dt_plan *p);
 size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
@@ -238,32 +236,29 @@ typedef struct dt_observer {
 /* Where a value is: whole, on the rank that has the shard (home); each rank has its channels of all
  * shards; or whole on all ranks, as the inputs and gradients that a cut layer sums over. */
 typedef enum dt_layout { DT_HOME, DT_CUT, DT_WHOLE } dt_layout;
-/* A move step brings a value to another layout, forward and backward. The caller copies: `move`
- * starts the copies of shard k; with `waits` it completes them, before the shard's next step. It
- * is called for each shard that has images, ascending, on all ranks in the same order. */
 typedef enum dt_way { DT_FORWARD, DT_BACKWARD, DT_WAYS } dt_way;
+/* A move step brings a value to another layout, forward and backward. The caller copies. `before`
+ * is called before a step of shard k, for each shard that has images, ascending, on all ranks in
+ * the same order: it starts the copies, if the step is a move, and completes those of the step
+ * before it on the way. */
 typedef struct dt_wave_moves {
     void *context;
-    dt_status (*move)(void *context, bool waits, int step, dt_way way, int k);
+    dt_status (*before)(void *context, int step, dt_way way, int k);
 } dt_wave_moves;
 
 /* ---- Shards that share batch-norm statistics -------------------------------------------- */
 
 /* How the caller combines values over groups of shards, here or on other ranks. Each batch norm,
  * forward and backward, on all ranks in the same order, calls leaf for each of the caller's shards,
- * ascending, then combine, then result for each of them. */
-typedef enum dt_norm_kind {
-    DT_SYNC_MOMENTS, /* forward: dt_moment [channels], joined by dt_moment_merge */
-    DT_SYNC_SUMS,    /* backward: double [2 * channels], added */
-    DT_SYNC_KINDS
-} dt_norm_kind;
+ * ascending, then combine, then result for each of them. Values are, forward, dt_moment [channels],
+ * joined by dt_moment_merge; backward double [2 * channels], added. */
 typedef struct dt_norm_sync {
     void *context;
     /* Where to write the k-th shard's value, before asking for the next one. */
-    void *(*leaf)(void *context, dt_norm_kind kind, size_t channels, int k);
-    dt_status (*combine)(void *context, dt_norm_kind kind, size_t channels);
+    void *(*leaf)(void *context, dt_way way, size_t channels, int k);
+    dt_status (*combine)(void *context, dt_way way, size_t channels);
     /* The value of the k-th shard's group; read before the next leaf is asked for. */
-    const void *(*result)(void *context, dt_norm_kind kind, int k);
+    const void *(*result)(void *context, dt_way way, int k);
 } dt_norm_sync;
 
 /* Contexts that run in lockstep: each takes a step of the network before any takes the next.

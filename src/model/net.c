@@ -206,11 +206,6 @@ void dt_net_destroy(dt_net *net)
 
 /* ---- Access ---------------------------------------------------------------------------- */
 
-const dt_param *dt_net_slab_param(const dt_net *net, size_t i)
-{
-    return &net->param[net->params - 1 - i];
-}
-
 bool dt_net_is_head(const dt_net *net, size_t i)
 {
     for (int n = 0; n < net->own->nodes; n++)

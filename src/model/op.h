@@ -45,6 +45,9 @@ typedef struct dt_node { /* what the network's author wrote */
     /* Set in a plan: */
     int second; /* its output once more, for a second reader: value id; 0: there is none */
     bool cut;   /* runs on all ranks, for their channels */
+    /* For the value and its gradient: copies bring it to another layout (dt_op.moves); the output
+     * and the input are one memory. */
+    bool moves[DT_WAYS], stays[DT_WAYS];
 } dt_node;
 
 /* dt_op.infer of operations whose output has the shape of all inputs. */

@@ -23,39 +23,11 @@ dt_cut dt_cut_of(int64_t channels, int part, int parts)
 
 /* ---- Forks where a value fans out -------------------------------------------------------- */
 
-static int uses_of(const dt_plan *p, int value)
-{
-    int uses = 0;
-    for (int i = 0; i < p->steps; i++)
-        for (int k = 0; k < p->node[i].n_in; k++)
-            uses += p->node[i].in[k] == value;
-    return uses;
-}
-
-static int producer_of(const dt_plan *p, int value)
-{
-    for (int i = 0; i < p->steps; i++)
-        if (p->node[i].out == value)
-            return i;
-    return -1;
-}
-
 void dt_plan_insert(dt_plan *p, int at, const dt_node *n)
 {
     memmove(&p->node[at + 1], &p->node[at], (size_t)(p->steps - at) * sizeof p->node[0]);
     p->steps++;
     p->node[at] = *n;
-}
-
-/* Two readers' values instead of `value`, after step `at`. */
-static void tell_apart(dt_plan *p, int at, int value, int first, int second)
-{
-    int taken = 0;
-
-    for (int i = at + 1; i < p->steps; i++)
-        for (int k = 0; k < p->node[i].n_in; k++)
-            if (p->node[i].in[k] == value)
-                p->node[i].in[k] = taken++ == 0 ? first : second;
 }
 
 /* A value with two readers gets a fork right after its producer. A batch norm that adds needs none:
@@ -64,19 +36,33 @@ static void tell_apart(dt_plan *p, int at, int value, int first, int second)
 static dt_status plan_fork(dt_plan *p)
 {
     for (int v = 0; v < p->values; v++) {
-        const int uses = uses_of(p, v);
-        int at = producer_of(p, v);
+        int uses = 0, at = -1, *reader[2];
+        for (int i = 0; i < p->steps; i++) {
+            if (p->node[i].out == v)
+                at = i;
+            for (int k = 0; k < p->node[i].n_in; k++)
+                if (p->node[i].in[k] == v && uses++ < 2)
+                    reader[uses - 1] = &p->node[i].in[k];
+        }
         if (uses < 2)
             continue;
         if (uses > 2 || p->steps == DT_MAX_NODES || p->values + 2 > DT_MAX_VALUES)
             return dt_fail(DT_BUG, "a value with %d readers in a plan of %d steps", uses, p->steps);
-        if (at < 0 || !p->node[at].attr.add)
-            dt_plan_insert(
-                p, ++at,
-                &(dt_node){
-                    .op = &dt_op_fork, .in = {v, -1}, .n_in = 1, .norm = -1, .out = p->values++});
-        p->node[at].second = p->values++;
-        tell_apart(p, at, v, p->node[at].out, p->node[at].second);
+        if (at >= 0 && p->node[at].attr.add) {
+            *reader[1] = p->node[at].second = p->values++;
+            continue;
+        }
+        const int first = p->values++, second = p->values++;
+        *reader[0] = first;
+        *reader[1] = second;
+        dt_plan_insert(p, at + 1,
+                       &(dt_node){.op = &dt_op_fork,
+                                  .in = {v, -1},
+                                  .n_in = 1,
+                                  .norm = -1,
+                                  .out = first,
+                                  .second = second,
+                                  .stays = {[DT_FORWARD] = true}});
     }
     return DT_OK;
 }
@@ -94,16 +80,16 @@ static void plan_copy_nodes(dt_plan *p)
     p->logits = net->own->logits;
 }
 
-/* A move leaves a value as it is; where it stays, its memory, too. */
-static void infer_move(dt_plan *p, int i)
+/* A move or a fork leaves a value as it is; where it stays, its memory, too. */
+static void infer_same(dt_plan *p, const dt_node *n)
 {
-    dt_value *in = &p->value[p->node[i].in[0]], *out = &p->value[p->node[i].out];
+    dt_value *in = &p->value[n->in[0]], *out = &p->value[n->out];
 
-    if (p->node[i].out == p->logits)
+    if (n->out == p->logits)
         in->type = out->type;
     out->type = in->type;
     out->wants_grad = in->wants_grad;
-    if (dt_plan_stays(p, i, DT_FORWARD))
+    if (n->stays[DT_FORWARD])
         out->root = in->root;
 }
 
@@ -133,19 +119,10 @@ static dt_status plan_infer(dt_plan *p)
         out->producer = i;
         if (n->op == &dt_op_softmax_xent)
             out->type = DT_F32;
-        if (n->op->moves)
-            infer_move(p, i);
-        if (n->op == &dt_op_fork) { /* its outputs are its input's memory */
-            out->type = p->value[n->in[0]].type;
-            out->root = p->value[n->in[0]].root;
-        }
-        if (n->second) {
-            dt_value *second = &p->value[n->second];
-            second->shape = out->shape;
-            second->producer = i;
-            second->type = out->type;
-            second->root = out->root;
-        }
+        if (n->op->moves || n->op == &dt_op_fork)
+            infer_same(p, n);
+        if (n->second)
+            p->value[n->second] = *out;
     }
     return DT_OK;
 }
@@ -308,7 +285,7 @@ static void plan_value_lives(dt_plan *p)
             value_extend(p, n->in[0], backward_time(p, i));
         if (saves & DT_SAVE_OUT)
             value_extend(p, n->out, backward_time(p, i));
-        if (dt_plan_moves(p, i, DT_FORWARD)) { /* under way during the next step */
+        if (n->moves[DT_FORWARD]) { /* under way during the next step */
             value_extend(p, n->in[0], i + 1);
             value_extend(p, n->out, i + 1);
         }
@@ -323,8 +300,7 @@ static void plan_grad_lives(dt_plan *p)
         for (int k = 0; k < p->node[i].n_in; k++) {
             const dt_node *n = &p->node[i];
             const int last = p->value[n->out].grad_block;
-            const bool same = n->op->moves ? dt_plan_stays(p, i, DT_BACKWARD)
-                                           : k == 1 && n->op == &dt_op_batchnorm;
+            const bool same = n->stays[DT_BACKWARD] || (k == 1 && n->op == &dt_op_batchnorm);
             dt_value *x = &p->value[n->in[k]];
             if (!x->wants_grad)
                 continue;
@@ -332,7 +308,7 @@ static void plan_grad_lives(dt_plan *p)
                                 ? last
                                 : layout_block(p, n->in[k], DT_BACKWARD, backward_time(p, i));
             block_extend(p, x->grad_block, backward_time(p, x->producer));
-            if (dt_plan_moves(p, i, DT_BACKWARD)) { /* under way during the next step */
+            if (n->moves[DT_BACKWARD]) { /* under way during the next step */
                 block_extend(p, last, backward_time(p, i) + 1);
                 block_extend(p, x->grad_block, backward_time(p, i) + 1);
             }
@@ -390,7 +366,7 @@ static void plan_fingerprint(dt_plan *p)
     p->digest = dt_hash_digest(&h);
 }
 
-dt_status dt_plan_create_for(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode, bool remote)
+dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode, bool remote)
 {
     dt_plan *p = NULL;
     dt_status st = DT_OK;
@@ -418,11 +394,6 @@ dt_status dt_plan_create_for(dt_plan **out, dt_model *m, int64_t batch, dt_mode 
 out:
     dt_plan_destroy(p);
     return st;
-}
-
-dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode)
-{
-    return dt_plan_create_for(p, m, batch, mode, false);
 }
 
 void dt_plan_destroy(dt_plan *p)

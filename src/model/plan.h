@@ -105,28 +105,9 @@ void *dt_exec_memory(const dt_exec *e, int value, dt_way way);
 struct dt_plan_split {
     /* What the strategy cuts, and the pieces of parameters, which are whole. */
     dt_status (*model)(dt_model *m);
-    /* Of a model that is cut: a layout for each value, and moves where they differ. Shapes are
-     * known. */
+    /* Of a model that is cut: a layout for each value, and moves where they differ, which know what
+     * they move. Shapes are known. */
     dt_status (*plan)(dt_plan *p);
 };
-
-/* The layout that a move, step i, brings its value from, or (to) to. */
-static inline dt_layout dt_plan_layout(const dt_plan *p, int i, dt_way way, bool to)
-{
-    return p->layout[to == (way == DT_FORWARD) ? p->node[i].out : p->node[i].in[0]][way];
-}
-/* Whether step i moves a value that way; and whether a move's value keeps its memory: nothing
- * arrives there. */
-static inline bool dt_plan_moves(const dt_plan *p, int i, dt_way way)
-{
-    return p->node[i].op->moves &&
-           dt_plan_layout(p, i, way, false) != dt_plan_layout(p, i, way, true) &&
-           (way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[p->node[i].in[0]].wants_grad));
-}
-static inline bool dt_plan_stays(const dt_plan *p, int i, dt_way way)
-{
-    const dt_layout from = dt_plan_layout(p, i, way, false), to = dt_plan_layout(p, i, way, true);
-    return from == to || (from == DT_HOME && to == DT_WHOLE && !p->remote);
-}
 
 #endif

@@ -10,9 +10,8 @@ dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mod
     while (c->plan[i])
         if (dt_plan_batch(c->plan[i++]) == images)
             return DT_OK;
-    DT_TRY(dt_plan_create(&c->plan[i], r->model, images, mode));
-    return dt_grid_cuts(r) ? dt_plan_create_for(&c->remote[i], r->model, images, mode, true)
-                           : DT_OK;
+    DT_TRY(dt_plan_create(&c->plan[i], r->model, images, mode, false));
+    return dt_grid_cuts(r) ? dt_plan_create(&c->remote[i], r->model, images, mode, true) : DT_OK;
 }
 
 static size_t arena_bytes(const dt_contexts *c, int k)

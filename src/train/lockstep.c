@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 struct dt_lockstep {
-    dt_reduce *tree[DT_SYNC_KINDS];
+    dt_reduce *tree[DT_WAYS];
     int first, end; /* own shards */
     dt_norm_sync sync;
 };
@@ -54,38 +54,38 @@ dt_status dt_lockstep_resolve(dt_run *r)
 
 /* ---- What a wave asks for ------------------------------------------------------------------ */
 
-static void sync_resize(const dt_lockstep *t, dt_norm_kind kind, size_t channels)
+static void sync_resize(const dt_lockstep *t, dt_way way, size_t channels)
 {
-    dt_reduce_resize(t->tree[kind], kind == DT_SYNC_SUMS ? 2 * channels : channels);
+    dt_reduce_resize(t->tree[way], way == DT_BACKWARD ? 2 * channels : channels);
 }
 
-static void *sync_leaf(void *context, dt_norm_kind kind, size_t channels, int k)
+static void *sync_leaf(void *context, dt_way way, size_t channels, int k)
 {
     dt_lockstep *t = context;
 
     if (k == 0)
-        sync_resize(t, kind, channels);
+        sync_resize(t, way, channels);
     else
-        dt_reduce_push(t->tree[kind]);
-    return dt_reduce_leaf(t->tree[kind]);
+        dt_reduce_push(t->tree[way]);
+    return dt_reduce_leaf(t->tree[way]);
 }
 
-static dt_status sync_combine(void *context, dt_norm_kind kind, size_t channels)
+static dt_status sync_combine(void *context, dt_way way, size_t channels)
 {
     const dt_lockstep *t = context;
     const void *unused;
 
     if (t->first < t->end)
-        dt_reduce_push(t->tree[kind]);
+        dt_reduce_push(t->tree[way]);
     else
-        sync_resize(t, kind, channels);
-    return dt_reduce_finish(t->tree[kind], &unused);
+        sync_resize(t, way, channels);
+    return dt_reduce_finish(t->tree[way], &unused);
 }
 
-static const void *sync_result(void *context, dt_norm_kind kind, int k)
+static const void *sync_result(void *context, dt_way way, int k)
 {
     const dt_lockstep *t = context;
-    return dt_reduce_result(t->tree[kind], t->first + k);
+    return dt_reduce_result(t->tree[way], t->first + k);
 }
 
 /* ---- The groups' trees -------------------------------------------------------------------- */
@@ -98,16 +98,14 @@ dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, s
     DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
     dt_shards_of(shards, c->world, c->rank, &(*t)->first, &(*t)->end);
     (*t)->sync = (dt_norm_sync){*t, sync_leaf, sync_combine, sync_result};
-    DT_TRY(dt_reduce_create(&(*t)->tree[DT_SYNC_MOMENTS], c, shards, channels, &dt_fold_moments,
-                            group));
-    return dt_reduce_create(&(*t)->tree[DT_SYNC_SUMS], c, shards, 2 * channels, &dt_fold_f64,
-                            group);
+    DT_TRY(dt_reduce_create(&(*t)->tree[DT_FORWARD], c, shards, channels, &dt_fold_moments, group));
+    return dt_reduce_create(&(*t)->tree[DT_BACKWARD], c, shards, 2 * channels, &dt_fold_f64, group);
 }
 
 void dt_lockstep_close(dt_lockstep *t)
 {
-    for (int kind = 0; t && kind < DT_SYNC_KINDS; kind++)
-        dt_reduce_destroy(t->tree[kind]);
+    for (int way = 0; t && way < DT_WAYS; way++)
+        dt_reduce_destroy(t->tree[way]);
     free(t);
 }
 

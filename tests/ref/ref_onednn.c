@@ -243,7 +243,7 @@ static void check_net(dt_dtype type, const dt_net_spec *spec, int64_t batch)
 
     assert_ok(dt_net_create(&net, spec));
     assert_ok(dt_model_create(&model, net, &opts));
-    assert_ok(dt_plan_create(&plan, model, batch, DT_TRAIN));
+    assert_ok(dt_plan_create(&plan, model, batch, DT_TRAIN, false));
     for (int i = 0; i < plan->steps; i++)
         if (onednn_conv_of(plan, i, &c))
             check(c);

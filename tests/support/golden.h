@@ -198,8 +198,8 @@ static inline void golden_open(golden *g, const golden_case *spec, void (*change
     *g = (golden){.spec = spec};
     golden_load(g);
     golden_net(g);
-    assert_ok(dt_plan_create(&g->plan, g->n.model, g->batch, DT_TRAIN));
-    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
+    assert_ok(dt_plan_create(&g->plan, g->n.model, g->batch, DT_TRAIN, false));
+    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL, false));
     if (change)
         change(g->plan);
     golden_bind(g);

@@ -26,7 +26,7 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     for (int k = 0; k < SYNC_SHARDS; k++)
         size[k] = g->batch / SYNC_SHARDS;
     wave_plan(&s->t, g->n.model, size, end - first);
-    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL));
+    assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL, false));
     golden_bind_model(g);
     wave_bind(&s->t);
     assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));

@@ -66,7 +66,7 @@ static inline test_plan test_plan_create(const dt_net_spec *spec, const dt_model
     test_plan p;
 
     test_net_create(&p.n, spec, opts);
-    assert_ok(dt_plan_create(&p.plan, p.n.model, batch, mode));
+    assert_ok(dt_plan_create(&p.plan, p.n.model, batch, mode, false));
     return p;
 }
 

@@ -14,16 +14,16 @@ typedef struct wave_sync {
     size_t channels;
     dt_moment moment[WAVE_MOST][WAVE_CHANNELS], moment_group[WAVE_MOST][WAVE_CHANNELS];
     double sum[WAVE_MOST][2 * WAVE_CHANNELS], sum_group[WAVE_MOST][2 * WAVE_CHANNELS];
-    int rounds[DT_SYNC_KINDS];
+    int rounds[DT_WAYS];
 } wave_sync;
 
-static inline void *wave_leaf_of(void *context, dt_norm_kind kind, size_t channels, int k)
+static inline void *wave_leaf_of(void *context, dt_way way, size_t channels, int k)
 {
     wave_sync *s = context;
 
     assert_true(channels <= WAVE_CHANNELS && k < s->shards);
     s->channels = channels;
-    return kind == DT_SYNC_MOMENTS ? (void *)s->moment[k] : (void *)s->sum[k];
+    return way == DT_FORWARD ? (void *)s->moment[k] : (void *)s->sum[k];
 }
 
 static inline int wave_half(int n)
@@ -50,28 +50,27 @@ static inline double wave_sum(const wave_sync *s, int a, int b, size_t c)
     return wave_sum(s, a, m, c) + wave_sum(s, m, b, c);
 }
 
-static inline dt_status wave_combine(void *context, dt_norm_kind kind, size_t channels)
+static inline dt_status wave_combine(void *context, dt_way way, size_t channels)
 {
     wave_sync *s = context;
     (void)channels;
 
-    s->rounds[kind]++;
+    s->rounds[way]++;
     for (int k = 0; k < s->shards; k++) {
         const int a = k / s->group * s->group;
         const int b = a + s->group < s->shards ? a + s->group : s->shards;
-        for (size_t c = 0; kind == DT_SYNC_MOMENTS && c < s->channels; c++)
+        for (size_t c = 0; way == DT_FORWARD && c < s->channels; c++)
             s->moment_group[k][c] = wave_moment(s, a, b, c);
-        for (size_t c = 0; kind == DT_SYNC_SUMS && c < 2 * s->channels; c++)
+        for (size_t c = 0; way == DT_BACKWARD && c < 2 * s->channels; c++)
             s->sum_group[k][c] = wave_sum(s, a, b, c);
     }
     return DT_OK;
 }
 
-static inline const void *wave_result(void *context, dt_norm_kind kind, int k)
+static inline const void *wave_result(void *context, dt_way way, int k)
 {
     const wave_sync *s = context;
-    return kind == DT_SYNC_MOMENTS ? (const void *)s->moment_group[k]
-                                   : (const void *)s->sum_group[k];
+    return way == DT_FORWARD ? (const void *)s->moment_group[k] : (const void *)s->sum_group[k];
 }
 
 static inline dt_norm_sync wave_sync_of(wave_sync *s)
@@ -102,7 +101,7 @@ static inline void wave_plan(wave *t, dt_model *m, const int64_t *size, int coun
         t->size[k] = size[k];
         t->images += size[k];
         if (size[k] > 0)
-            assert_ok(dt_plan_create(&t->plan[k], m, size[k], DT_TRAIN));
+            assert_ok(dt_plan_create(&t->plan[k], m, size[k], DT_TRAIN, false));
     }
 }
 

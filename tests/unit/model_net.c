@@ -100,8 +100,8 @@ TEST(backward_order)
     }
     assert_int_equal(covered, t.n.net->slab_floats);
     for (size_t i = 1; i < t.n.net->params; i++)
-        assert_true(dt_net_slab_param(t.n.net, i - 1)->offset <
-                    dt_net_slab_param(t.n.net, i)->offset);
+        assert_true(t.n.net->param[t.n.net->params - i].offset <
+                    t.n.net->param[t.n.net->params - 1 - i].offset);
     assert_string_equal(t.n.net->param[0].name, "conv1.weight");
     assert_string_equal(t.n.net->param[160].name, "fc.bias");
     assert_true(t.n.net->param[160].offset < 10 * 2048 + 16);

@@ -159,8 +159,8 @@ TEST(steps_find_their_layouts)
                 dt_model_destroy(m[made]);
                 break; /* another network's names */
             }
-            assert_ok(dt_plan_create(&p[0], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL));
-            assert_ok(dt_plan_create_for(&p[1], m[made], 3, p[0]->mode, true));
+            assert_ok(dt_plan_create(&p[0], m[made], 3, made % 2 ? DT_TRAIN : DT_EVAL, false));
+            assert_ok(dt_plan_create(&p[1], m[made], 3, p[0]->mode, true));
             check_plan(p[0]);
             check_plan(p[1]);
             assert_int_equal(p[0]->steps, p[1]->steps);

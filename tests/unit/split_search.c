@@ -191,7 +191,7 @@ static double moved(const dt_plan *p, int parts)
 
     for (int i = 0; i < p->steps; i++)
         for (int way = 0; way < DT_WAYS; way++) {
-            if (!dt_plan_moves(p, i, (dt_way)way))
+            if (!p->node[i].moves[way])
                 continue;
             const dt_move m = dt_plan_move(p, i, (dt_way)way);
             bytes += (double)(m.rows * m.channels) * (double)m.each * (parts - 1) /
@@ -214,7 +214,7 @@ static void check_network(const char *name, const char *strategy, int parts)
         test_net t;
         dt_plan *p = NULL;
         test_net_create(&t, &spec, &opts);
-        assert_ok(dt_plan_create(&p, t.model, 3, DT_TRAIN));
+        assert_ok(dt_plan_create(&p, t.model, 3, DT_TRAIN, false));
         assert_ok(dt_strategy_cuts(t.net, strategy, cut + 1));
         c.nodes = (int)t.net->ops + 2;
         if (k == 0)

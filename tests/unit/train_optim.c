@@ -210,7 +210,7 @@ TEST(decay_reaches_its_parameters)
         assert_ok(dt_optim_open(&x, model, DT_SLAB_HOME, &o, w, m, 2));
         dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
         for (size_t i = 0; i < net->params; i++) {
-            const dt_param *p = dt_net_slab_param(net, i);
+            const dt_param *p = &net->param[net->params - 1 - i];
             const float decay = !weights_only || p->kind == DT_WEIGHT ? 0.25f : 0;
             for (; end < p->offset; end++, padding++)
                 assert_true(w[end] == 1 && m[end] == 0);
