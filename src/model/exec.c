@@ -133,7 +133,7 @@ static wave_step wave_at(const wave_run *r, int i)
     const dt_norm_sync *sync = s->cut ? w->cut_sync : w->sync;
 
     return (wave_step){.s = s,
-                       .sync = s->op->sync && !s->idle ? sync : NULL,
+                       .sync = s->op->local[r->way] && !s->idle ? sync : NULL,
                        .first = all ? 0 : w->first_home,
                        .end = all ? w->count : w->first_home + w->homes};
 }
@@ -153,16 +153,22 @@ static void *wave_leaf(const wave_run *r, const wave_step *at, int k)
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-static void wave_call(int i, dt_pass pass, void (*run)(const dt_call *c), const dt_call *c)
+typedef void wave_half(const dt_call *c);
+
+/* One half of a pass or both; NULL: not that one. */
+static void wave_call(int i, dt_pass pass, wave_half *first, wave_half *second, const dt_call *c)
 {
     const int64_t began = dt_activity_clock();
 
-    run(c);
+    if (first)
+        first(c);
+    if (second)
+        second(c);
     dt_record(DT_LANE_LAYER, i * DT_CLOCKED + (int)pass, 0, began);
 }
 
 /* The group's half: each shard takes its group's value. */
-static dt_status wave_shared(const wave_run *r, const wave_step *at, int i)
+static dt_status wave_shared(const wave_run *r, const wave_step *at, int i, wave_half *half)
 {
     const int64_t began = dt_activity_clock();
 
@@ -176,7 +182,7 @@ static dt_status wave_shared(const wave_run *r, const wave_step *at, int i)
         c->shared = value;
         if (r->way == DT_FORWARD)
             c->shared_count = ((const dt_moment *)value)[0].count;
-        wave_call(i, r->pass, at->s->op->sync->shared[r->way], c);
+        wave_call(i, r->pass, NULL, half, c);
     }
     return DT_OK;
 }
@@ -187,7 +193,8 @@ static dt_status wave_run_step(const wave_run *r, int i)
     const dt_wave *w = r->wave;
     const wave_step at = wave_at(r, i);
     const dt_op *op = at.s->op;
-    void (*const whole)(const dt_call *c) = r->way == DT_FORWARD ? op->forward : op->backward;
+    wave_half *const first = at.s->mode == DT_TRAIN ? op->local[r->way] : NULL;
+    wave_half *const second = r->way == DT_FORWARD ? op->forward : op->backward;
 
     for (int k = 0; k < w->count; k++) {
         const bool runs = k >= at.first && k < at.end && !at.s->idle;
@@ -199,10 +206,10 @@ static dt_status wave_run_step(const wave_run *r, int i)
         dt_call *c = wave_bind(r, i, k);
         c->local = local;
         if (r->way == DT_BACKWARD && op->weights)
-            wave_call(i, DT_PASS_WEIGHTS, op->weights, c);
-        wave_call(i, r->pass, at.sync ? op->sync->local[r->way] : whole, c);
+            wave_call(i, DT_PASS_WEIGHTS, op->weights, NULL, c);
+        wave_call(i, r->pass, first, at.sync ? NULL : second, c);
     }
-    return at.sync ? wave_shared(r, &at, i) : DT_OK;
+    return at.sync ? wave_shared(r, &at, i, second) : DT_OK;
 }
 
 static const dt_plan *wave_plan(const dt_wave *w)

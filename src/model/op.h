@@ -115,7 +115,7 @@ typedef struct dt_call {
     const int32_t *labels;                   /* [n], loss only */
     dt_result *result;                       /* loss only: forward writes it */
     double divisor;                          /* loss only: backward divides by it */
-    /* Statistics that a group of shards shares, see dt_op.sync. */
+    /* Statistics that a group of shards shares, see dt_op.local. */
     void *local;         /* this shard's, before they are combined; NULL: nothing is shared */
     const void *shared;  /* the group's, after that */
     double shared_count; /* numbers per channel in the group, from forward on */
@@ -140,14 +140,11 @@ struct dt_op {
     void (*backward)(const dt_call *c);
     /* Optional. A separate pass for d_param, called before backward, which then skips d_param. */
     void (*weights)(const dt_call *c);
-    /* Optional, training only. Forward and backward cut in two where a group of shards
-     * combines statistics (dt_norm_sync in model.h): `local` writes call.local, `shared` reads
-     * call.shared. With a group of this one shard the bits are those of the whole call. */
-    const struct dt_op_sync {
-        /* dt_moment [c]; backward: double [2][c], and d_param */
-        void (*local[DT_WAYS])(const dt_call *c);
-        void (*shared[DT_WAYS])(const dt_call *c); /* forward: shared_count, too */
-    } * sync;
+    /* Optional, training only: the first half of forward and backward, behind which a group of
+     * shards combines statistics (dt_norm_sync in model.h). Writes call.local: dt_moment [c];
+     * backward double [2][c], and d_param. The other half, forward or backward, then reads
+     * call.shared; of a group of this one shard it is the same, and may be left out. */
+    void (*local[DT_WAYS])(const dt_call *c);
 };
 
 /* fork: one value read by two nodes; forward is an alias, backward the sum. */

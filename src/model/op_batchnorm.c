@@ -107,13 +107,6 @@ static void batchnorm_forward_shared(const dt_call *c)
     dt_loop_run(c, dt_loops_current()->norm_apply, a.plan.rows, a.plan.block);
 }
 
-static void batchnorm_forward(const dt_call *c)
-{
-    if (c->step->mode == DT_TRAIN)
-        batchnorm_forward_local(c);
-    batchnorm_forward_shared(c);
-}
-
 /* ---- Backward ------------------------------------------------------------------- */
 
 /* The gradients of gamma and beta, of some channels, which are the batch's own even where
@@ -166,24 +159,13 @@ static void batchnorm_backward_shared(const dt_call *c)
     dt_loop_run(c, dt_loops_current()->norm_data, a.plan.rows, a.plan.block);
 }
 
-static void batchnorm_backward(const dt_call *c)
-{
-    batchnorm_backward_local(c);
-    batchnorm_backward_shared(c);
-}
-
-static const struct dt_op_sync batchnorm_sync = {
-    .local = {batchnorm_forward_local, batchnorm_backward_local},
-    .shared = {batchnorm_forward_shared, batchnorm_backward_shared},
-};
-
 const dt_op dt_op_batchnorm = {
     .name = "batchnorm",
     .saves = DT_SAVE_IN0 | DT_SAVE_OUT,
     .infer = dt_infer_same,
     .declare = batchnorm_declare,
     .prepare = batchnorm_prepare,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .sync = &batchnorm_sync,
+    .local = {batchnorm_forward_local, batchnorm_backward_local},
+    .forward = batchnorm_forward_shared,
+    .backward = batchnorm_backward_shared,
 };

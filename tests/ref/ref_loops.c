@@ -45,7 +45,7 @@ static void relu_backward_case(void *context)
         y[i] = (dt_bf16)i;
         dy[i] = dt_f32_to_bf16((float)(i % 251) - 125);
     }
-    spec.op->backward(&t.call);
+    test_step_run(&t, DT_BACKWARD);
     for (int i = 0; i < NUMBERS; i++)
         assert_int_equal(dx[i], dt_bf16_to_f32(y[i]) <= 0 ? 0 : dy[i]);
     test_step_destroy(&t);
@@ -64,7 +64,7 @@ static void sum_case(void *context)
         a[i] = (dt_bf16)i;
         b[i] = (dt_bf16)(*other ^ (i * 37 & 0x8000));
     }
-    spec.op->backward(&t.call);
+    test_step_run(&t, DT_BACKWARD);
     for (int i = 0; i < NUMBERS; i++)
         assert_true(same_bf16(sum[i], dt_f32_to_bf16(dt_bf16_to_f32(a[i]) + dt_bf16_to_f32(b[i]))));
     test_step_destroy(&t);
@@ -99,7 +99,7 @@ static void pool_create(test_step *t, const test_spec *like, int64_t channels)
         const uint32_t at = (uint32_t)(i / channels * 64 + i % channels) * 2654435761u;
         ((dt_bf16 *)t->in[0])[i] = dt_f32_to_bf16(numbers[at >> 29]);
     }
-    spec.op->forward(&t->call);
+    test_step_run(t, DT_FORWARD);
 }
 
 static void pool_case(void *context)
@@ -162,8 +162,8 @@ static void shapes_run(void *context)
         shapes_fill(t.d_out2, count, 8);
     for (size_t i = 0; i < t.net.slab_floats; i++)
         t.model.weights.master[i] = 0.5f + 0.001f * (float)(i % 512);
-    x->spec.op->forward(&t.call);
-    x->spec.op->backward(&t.call);
+    test_step_run(&t, DT_FORWARD);
+    test_step_run(&t, DT_BACKWARD);
     dt_hash_init(&h);
     dt_hash_update(&h, t.out, bytes);
     for (int k = 0; k < t.node.n_in; k++)

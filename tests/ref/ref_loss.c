@@ -44,8 +44,8 @@ TEST(loss_counts_and_sums)
             o.t.labels[i] = samples[i].label;
         }
         o.t.call.divisor = 1;
-        spec.op->forward(&o.t.call);
-        spec.op->backward(&o.t.call);
+        test_step_run(&o.t, DT_FORWARD);
+        test_step_run(&o.t, DT_BACKWARD);
         for (int i = 0; i < SAMPLES; i++) {
             const double loss = (double)((float *)o.t.out)[i], want = samples[i].loss[form];
             assert_true(fabs(loss - want) <= 1e-6 * want);
@@ -110,7 +110,7 @@ TEST(loss_of_nan_is_nan)
     for (int at = 10; at < 20; at++) {
         oracle_create(&o, &spec);
         ((float *)o.t.in[0])[at] = NAN;
-        spec.op->forward(&o.t.call);
+        test_step_run(&o.t, DT_FORWARD);
         for (int i = 0; i < 3; i++)
             assert_int_equal(isnan(((float *)o.t.out)[i]) != 0, i == 1);
         assert_true(isnan(o.t.result.loss_sum));

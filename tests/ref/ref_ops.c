@@ -78,8 +78,8 @@ static dt_digest digest_all(const test_spec *specs, size_t count, int threads)
             spec.threads = threads;
             oracle_create(&o, &spec);
             test_step *t = &o.t;
-            spec.op->forward(&t->call);
-            spec.op->backward(&t->call);
+            test_step_run(t, DT_FORWARD);
+            test_step_run(t, DT_BACKWARD);
             dt_hash_update(&h, t->out,
                            test_count(&t->step.out_shape) * dt_dtype_bytes(t->step.out_type));
             for (int k = 0; k < t->node.n_in; k++)
@@ -140,7 +140,7 @@ TEST(batchnorm_moments_are_accurate)
     }
     oracle_copy(&o);
     naive_find(spec.op)->forward(&o.naive);
-    spec.op->forward(&o.t.call);
+    test_step_run(&o.t, DT_FORWARD);
     for (int c = 0; c < 3; c++) {
         const dt_moment got = o.t.moments[c], want = o.naive.moments[c];
         assert_true(got.count == (double)rows);
@@ -159,7 +159,7 @@ TEST(batchnorm_of_a_constant_has_no_variance)
     oracle_create(&o, &spec);
     for (size_t i = 0; i < 3 * 19 * 21 * 5; i++)
         ((float *)o.t.in[0])[i] = 0.1f * (float)(i % 5 + 1);
-    spec.op->forward(&o.t.call);
+    test_step_run(&o.t, DT_FORWARD);
     for (int c = 0; c < 5; c++) {
         const double value = (double)(0.1f * (float)(c + 1));
         assert_true(o.t.moments[c].m2 >= 0);
@@ -181,8 +181,8 @@ TEST(batchnorm_passes_nan)
 
     oracle_create(&o, &spec);
     ((float *)o.t.in[0])[2 * 4 + 1] = NAN;
-    spec.op->forward(&o.t.call);
-    spec.op->backward(&o.t.call);
+    test_step_run(&o.t, DT_FORWARD);
+    test_step_run(&o.t, DT_BACKWARD);
     for (size_t i = 0; i < 2 * 3 * 3 * 4; i++) {
         assert_int_equal(isnan(((float *)o.t.out)[i]) != 0, i % 4 == 1);
         assert_int_equal(isnan(((float *)o.t.d_in[0])[i]) != 0, i % 4 == 1);
@@ -206,7 +206,7 @@ TEST(batchnorm_skips_an_unwanted_gradient)
     memcpy(kept, o.t.d_in[1], 2 * 5 * 3 * 19 * sizeof *kept);
     memset(o.t.d_in[1], 0xff, 2 * 5 * 3 * 19 * sizeof *kept);
     o.t.call.d_in[0] = NULL;
-    spec.op->backward(&o.t.call);
+    test_step_run(&o.t, DT_BACKWARD);
     assert_memory_equal(kept, o.t.d_in[1], 2 * 5 * 3 * 19 * sizeof *kept);
     free(kept);
     oracle_destroy(&o);
@@ -234,8 +234,8 @@ TEST(corners)
         memcpy(o.t.in[0], cases[i].x, in * sizeof(float));
         for (size_t k = 0; k < out; k++)
             ((float *)o.t.d_out)[k] = 1;
-        o.t.step.op->forward(&o.t.call);
-        o.t.step.op->backward(&o.t.call);
+        test_step_run(&o.t, DT_FORWARD);
+        test_step_run(&o.t, DT_BACKWARD);
         for (size_t k = 0; k < out; k++) {
             const float y = ((float *)o.t.out)[k], want = cases[i].y[k];
             assert_true(y == want || (isnan(y) && isnan(want)));
@@ -264,7 +264,7 @@ TEST(maxpool_padding_never_wins)
     for (int i = 0; i < 18; i++) /* nothing is above the start of the search */
         ((float *)o.t.in[0])[i] = -INFINITY;
     oracle_copy(&o);
-    spec.op->forward(&o.t.call);
+    test_step_run(&o.t, DT_FORWARD);
     oracle_backward(&o);
     oracle_destroy(&o);
 }

@@ -171,7 +171,7 @@ static inline void oracle_forward(oracle *o)
     const dt_step *s = &o->t.step;
 
     naive_find(s->op)->forward(&o->naive);
-    s->op->forward(&o->t.call);
+    test_step_run(&o->t, DT_FORWARD);
     if (s->op != &dt_op_fork)
         oracle_compare(s->op->name, o->t.out, s->out_type, o->naive.out, test_count(&s->out_shape));
 }
@@ -185,7 +185,7 @@ static inline void oracle_backward(oracle *o)
     memset(o->t.call.scratch, 0xff, s->scratch_bytes); /* others used it in between */
     if (s->op->weights)
         s->op->weights(&o->t.call);
-    s->op->backward(&o->t.call);
+    test_step_run(&o->t, DT_BACKWARD);
     for (int k = 0; k < o->t.node.n_in; k++)
         oracle_compare(k ? "d_in[1]" : "d_in[0]", o->t.d_in[k], s->grad_type, o->naive.d_in[k],
                        test_count(&s->in_shape[k]));

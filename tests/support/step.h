@@ -151,6 +151,16 @@ static inline void test_step_pack(test_step *t)
     dt_model_pack(&t->model, 0, 1);
 }
 
+/* A whole pass, of this one shard; without the weights' half of backward. */
+static inline void test_step_run(test_step *t, dt_way way)
+{
+    const dt_op *op = t->step.op;
+
+    if (op->local[way] && t->step.mode == DT_TRAIN)
+        op->local[way](&t->call);
+    (way == DT_FORWARD ? op->forward : op->backward)(&t->call);
+}
+
 static inline void test_step_destroy(test_step *t)
 {
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
