@@ -1,5 +1,5 @@
 /* compress.h - compression of gradients: forms in which leaves and sums of whole numbers travel;
- * the public header of extra/compress. */
+ * the public header of extra/compress. Everything is Local. */
 #ifndef DT_COMPRESS_H
 #define DT_COMPRESS_H
 #include "dist/fold.h"

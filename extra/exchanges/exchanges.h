@@ -1,5 +1,5 @@
 /* exchanges.h - the four methods of the CS744 tutorial, rows beside the core's; the public header
- * of extra/exchanges. */
+ * of extra/exchanges. Everything is Local, except the last. */
 #ifndef DT_EXCHANGES_H
 #define DT_EXCHANGES_H
 #include "dist/exchange_row.h"
@@ -18,6 +18,6 @@ void dt_exchange_star_sum(dt_exchange *x, dt_span tensor);
 /* Start MPI's allreduce of this rank's partial sums of the span into x->sum, which is beside them:
  * in place Open MPI 4.1 would take a binomial tree, whose root carries log2(world)
  * as much. MPI does not say what it moves: counted is the least, 2 (world - 1) / world of the span
- * each way. */
+ * each way. Collective. */
 dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r) DT_MUST_CHECK;
 #endif

@@ -7,5 +7,6 @@ void dt_extra_exchanges(void)
                                                   &dt_exchange_row_allreduce,
                                                   &dt_exchange_row_buckets};
 
+    _Static_assert(DT_COUNT_OF(rows) == DT_EXCHANGES - DT_EXCHANGES_CORE, "all of the list");
     memcpy(dt_exchange_rows + DT_EXCHANGES_CORE, rows, sizeof rows);
 }

@@ -81,6 +81,7 @@ static dt_status fill(const void *context, size_t k, void *data)
 static dt_status deal(portion *p, dt_tensor *tensor, size_t *count, json_t *places)
 {
     size_t most = 1;
+    int bad = 0;
 
     for (size_t i = 0; i < p->whole->tensors; i++) {
         const share s = share_of(p, i);
@@ -91,11 +92,13 @@ static dt_status deal(portion *p, dt_tensor *tensor, size_t *count, json_t *plac
             continue;
         json_t *first = json_array();
         for (int k = 0; k < t->rank; k++)
-            json_array_append_new(first, json_integer(k ? 0 : s.begin + s.first));
-        json_object_set_new(places, t->name, json_pack("{s:o}", "saved_offsets", first));
+            bad |= json_array_append_new(first, json_integer(k ? 0 : s.begin + s.first));
+        bad |= json_object_set_new(places, t->name, json_pack("{s:o}", "saved_offsets", first));
         t->shape[0] = s.count; /* a number without dimensions has no shape */
         p->index[(*count)++] = i;
     }
+    if (bad)
+        return dt_fail(DT_NOMEM, "no memory for the places of pieces");
     return dt_calloc(&p->room, most, sizeof *p->room, "a tensor to write");
 }
 
@@ -115,6 +118,8 @@ dt_status dt_portion_put(const dt_target *t, const dt_safetensors_content *c, dt
     DT_GO(st, dt_calloc(&field, c->fields + 3, sizeof *field, "metadata"), out);
     DT_GO(st, deal(&p, tensor, &own.tensors, places), out);
     begin = json_dumps(places, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!begin)
+        DT_GO(st, dt_fail(DT_NOMEM, "no memory for the places of pieces"), out);
     for (size_t i = 0; i < c->fields; i++)
         field[i] = c->metadata[i];
     field[own.fields++] = (dt_field){"dtrain.portion", text};

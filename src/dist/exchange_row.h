@@ -36,7 +36,8 @@ typedef struct dt_exchange_row {
 
 extern const dt_exchange_row dt_exchange_row_shared, dt_exchange_row_tree;
 /* Up to NULL: these, which are the core's, and then what extra/exchanges sets. */
-enum { DT_EXCHANGES_CORE = 2, DT_EXCHANGES = 6 };
+#define DT_EXCHANGE_COUNT(name) +1
+enum { DT_EXCHANGES_CORE = 2, DT_EXCHANGES = 0 DT_EXCHANGE_LIST(DT_EXCHANGE_COUNT) };
 extern const dt_exchange_row *dt_exchange_rows[DT_EXCHANGES + 1];
 
 /* A rank's progress since open, which the ranks of its team read: in shared memory, a cache line

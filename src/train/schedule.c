@@ -2,6 +2,7 @@
  * that climbs to the schedule's own first rate. A run that is longer keeps the last rate. */
 #include "schedule.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* ---- Shapes ---------------------------------------------------------------------- */
@@ -72,6 +73,7 @@ void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epo
         made.rate = schedule_##name;
     DT_SCHEDULE_LIST(X)
 #undef X
+    assert(made.rate);
     const bool scales = strcmp(scale.worded.word, "none") != 0;
     const bool linear = strcmp(scale.worded.word, "linear") == 0;
     const double ratio = (double)global_batch / scale.worded.number;

@@ -14,6 +14,8 @@
 #include "split/split.h"
 #include "train/session.h"
 
+void dt_extra_exchanges(void); /* its header needs MPI's */
+
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
 WRAP(int, posix_memalign, (void **p, size_t a, size_t n), (p, a, n))
 WRAP(char *, strdup, (const char *text), (text))
@@ -157,6 +159,7 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){name[i], steps_allocate_nothing, NULL, NULL, a};
     }
     dt_extra_split();
+    dt_extra_exchanges();
     ranks_open(argc, argv);
     dt_extra_check();
     dt_tutorial_styles();
