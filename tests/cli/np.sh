@@ -34,7 +34,7 @@ must grep -q -- "-np 3 .* bench --net vgg11" "$tmp/stdout"
 (. "$DTRAIN_SOURCE/scripts/setup.sh" && ranks=2 && refuses 64 "give the number to mpirun" -- --np 2; exit $bad) || bad=1
 # one message, dtrain's: mpirun repeats none
 refuses 64 "--lr" "fast" -- --np 2 --lr fast
-must test "$(wc -l <"$tmp/stderr")" = 1
+must test "$(without_mpirun | wc -l)" = 1
 
 # stopped SIGNAL MOMENT: a command that succeeds once the moment has come
 stopped() {
