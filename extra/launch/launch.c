@@ -1,6 +1,5 @@
 /* launch.c - dtrain launch: all that mpirun has to know, at one place. */
 #include <argz.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
  * numbers), this file everything that the format says beyond. */
 #include "tensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include "tensors.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static const dt_tensor_type tensor_types[] = {
     {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};

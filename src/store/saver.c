@@ -3,7 +3,6 @@
  * per thread. */
 #include "store.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "tiles.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 enum { MOST_FOLDS = 8, RING_BYTES = 768 * 1024 /* packed lines, where columns can be cut */ };
 

@@ -5,8 +5,6 @@
 #define DT_TILE_REGISTERS_H
 #include "lanes.h"
 
-#include <limits.h>
-
 /* 8 rows of 2 x 16 sums stay in registers over all runs: 16 chains hide the latency, and each
  * vector that is loaded is multiplied 8 times. A step takes a pair of bf16 or a float32 at a time,
  * in b a line of this many bytes, whose other 16 columns lie a half further. */
