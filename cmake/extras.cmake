@@ -29,14 +29,16 @@ if(DTRAIN_EXTRAS)
     target_include_directories(dt_images SYSTEM PRIVATE ${STB_INCLUDE})
     # stb_image lets integers of damaged pictures overflow, and expects that they wrap.
     set_source_files_properties(extra/images/pixels.c PROPERTIES COMPILE_OPTIONS "-fwrapv")
-    dt_extra(tools dt_cli dt_launch dt_split dt_images dt_costs)
+    dt_extra(proof dt_cli)
+    target_link_libraries(dt_proof PRIVATE PkgConfig::CRYPTO)
+    dt_extra(tools dt_cli dt_launch dt_split dt_images dt_costs dt_proof)
     target_link_libraries(dt_tools PRIVATE PkgConfig::HWLOC)
     dt_extra(watch dt_train)
     target_link_libraries(dt_watch PRIVATE PkgConfig::CRYPTO)
     dt_extra(bench dt_cli dt_watch dt_costs)
     dt_calls_mpi(dt_bench)
     dt_extra(convert dt_cli dt_pieces)
-    dt_extra(view dt_convert dt_watch)
+    dt_extra(view dt_convert dt_watch dt_proof)
 endif()
 
 # What main calls: each extra adds itself.

@@ -1,4 +1,5 @@
 /* verify.c - dtrain verify: what can be said of files without training. */
+#include "proof/proof.h"
 #include "report/report.h"
 #include "store/checkpoint_internal.h"
 #include "tools.h"
@@ -86,7 +87,7 @@ static dt_status verify_checkpoint(void *context, const dt_checkpoint *c)
     verdict *v = context;
     const bool newest = v->run && v->step < 0;
 
-    DT_TRY(dt_checkpoint_check(c, &v->options));
+    DT_TRY(dt_checkpoint_check(c, &v->options, NULL, NULL));
     printf("ok   %s: step %lld (%lld epochs and %lld steps), ", DT_SHOWN(c->in.path),
            (long long)c->at.run_step, (long long)c->at.epoch, (long long)c->at.step);
     if (c->manifest.portions > 0)
@@ -119,6 +120,21 @@ static dt_status verify_run_model(verdict *v)
     return verdict_add(v, st);
 }
 
+/* Whether the records are those that the run's chain binds; an older run has no chain. */
+static dt_status verify_chain(verdict *v)
+{
+    dt_proof chain;
+    dt_status st = dt_proof_open(&chain, v->in.path);
+
+    if (st == DT_OK)
+        st = dt_proof_holds(&chain);
+    dt_proof_close(&chain);
+    if (st == DT_NOINPUT)
+        dt_fail_clear();
+    v->things--; /* it makes no run by itself */
+    return verdict_add(v, st == DT_NOINPUT ? DT_OK : st);
+}
+
 static dt_status verify_folder(verdict *v)
 {
     const dt_query all = {
@@ -133,6 +149,8 @@ static dt_status verify_folder(verdict *v)
         DT_TRY(verdict_add(v, st));
     if (v->run)
         DT_TRY(verify_run_model(v));
+    if (v->run)
+        DT_TRY(verify_chain(v));
     if (v->first != DT_OK)
         return dt_fail(v->first, "%s", v->text);
     if (v->things == 0)

@@ -91,7 +91,13 @@ int dt_borrow(const dt_lent *l, int *fd);
  * its errors, after its rank and host if world > 1. Own lines go into the rank's file alone, if it
  * has one. A message that is too long keeps its beginning. */
 void dt_log_init(int rank, int world);
-typedef enum dt_log_kind { DT_LOG_NOTE, DT_LOG_WARN, DT_LOG_ERROR, DT_LOG_OWN } dt_log_kind;
+typedef enum dt_log_kind {
+    DT_LOG_NOTE,
+    DT_LOG_WARN,
+    DT_LOG_COMMON, /* an error of several ranks */
+    DT_LOG_ERROR,  /* of this rank */
+    DT_LOG_OWN
+} dt_log_kind;
 void dt_log_write(dt_log_kind kind, const char *fmt, ...) DT_PRINTF(2, 3);
 #define dt_note(...) dt_log_write(DT_LOG_NOTE, __VA_ARGS__)
 #define dt_warn(...) dt_log_write(DT_LOG_WARN, __VA_ARGS__)
@@ -100,6 +106,8 @@ void dt_log_write(dt_log_kind kind, const char *fmt, ...) DT_PRINTF(2, 3);
 /* From now on each rank also writes all that it says into rank-00000.log (its number) in `folder`,
  * which is created; time, rank and host stand before each line. DT_CANTCREATE. */
 dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
+/* Whether notes are shown. */
+void dt_log_notes(bool shown);
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
 /* Make a text one harmless line: control characters and bytes that are no UTF-8 become '?'. */

@@ -11,6 +11,7 @@
  * dt_log_init and dt_log_into, when no other thread reads it, but for own. */
 static struct {
     int rank, world;
+    bool no_notes;
     char host[DT_HOST_CHARS];
     _Atomic int own; /* this rank's file; -1: none, or it could not be written */
 } sink = {.rank = 0, .world = 1, .host = "localhost", .own = -1};
@@ -57,6 +58,11 @@ void dt_log_init(int rank, int world)
     dt_host_name(sink.host);
 }
 
+void dt_log_notes(bool shown)
+{
+    sink.no_notes = !shown;
+}
+
 /* The bytes of the UTF-8 sequence that begins here, 0: none does, as jansson has it. */
 static int sequence_bytes(const unsigned char *c)
 {
@@ -99,10 +105,13 @@ const char *dt_shown(const char *text, char out[PATH_MAX])
 
 void dt_log_write(dt_log_kind kind, const char *fmt, ...)
 {
-    static const char *const prefixes[] = {
-        [DT_LOG_NOTE] = "", [DT_LOG_WARN] = "dtrain: warning: ", [DT_LOG_OWN] = ""};
+    static const char *const prefixes[] = {[DT_LOG_NOTE] = "",
+                                           [DT_LOG_WARN] = "dtrain: warning: ",
+                                           [DT_LOG_COMMON] = "dtrain: ",
+                                           [DT_LOG_OWN] = ""};
     char line[LINE_CHARS], alone[128] = "dtrain: ";
-    const bool shown = kind == DT_LOG_ERROR || (kind != DT_LOG_OWN && sink.rank == 0);
+    const bool shown = kind == DT_LOG_ERROR || (sink.rank == 0 && kind < DT_LOG_OWN &&
+                                                (kind != DT_LOG_NOTE || !sink.no_notes));
     va_list args;
 
     if (!shown && sink.own < 0)

@@ -25,6 +25,7 @@ typedef struct dt_command {
     const char *operands; /* what messages call the words that are no options */
     int least, most;      /* how many of them it takes; 0: none */
     const char *options;  /* words, a space before each: training's options in its --help */
+    const char *own;      /* an option whose text on the command line it reads itself */
     bool bare;            /* reads no options: works whatever files and environment hold */
     bool computes;        /* runs or compiles a network: needs memory and some stack */
     bool engines;         /* chooses --engine itself */
@@ -63,6 +64,7 @@ struct dt_settings {
     dt_options options;      /* texts borrowed from the layers */
     const char **operand;    /* [operands], owned; texts borrowed from argv */
     int operands;
+    const char *own; /* the text of command->own; NULL: it was not given */
     dt_layer layer[DT_LAYERS];
     char strategy[DT_OPTION_CHARS]; /* of a file */
 };

@@ -1,7 +1,6 @@
 /* settings.c - options from all places, one layer after the other. */
 #include "cli.h"
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,7 +55,13 @@ static dt_status take_variable(dt_settings *s, const char *variable, const char 
 /* Defaults, then layer after layer. */
 static dt_status layers_apply(dt_settings *s)
 {
+    const dt_option_row *own = s->command->own ? dt_option_find(s->command->own) : NULL;
+
     dt_options_init(&s->options);
+    if (own && !s->own) {
+        s->own = s->layer[DT_ARGUMENTS_LAYER].value[own - dt_option_table].text;
+        s->layer[DT_ARGUMENTS_LAYER].value[own - dt_option_table].text = NULL;
+    }
     for (int i = 0; i < DT_LAYERS; i++)
         DT_TRY(dt_layer_apply(&s->layer[i], &s->options));
     if (s->command->models && s->operands > 0)

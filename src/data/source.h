@@ -24,6 +24,7 @@ struct dt_source {
     uint32_t *order;      /* [info.train] the held-out training images last, owned; NULL: none */
     uint32_t seed;
     dt_digest manifest;
+    char files[6 * 64 + 1]; /* SHA-256 of each, once they are read; "": the row tells none */
     void *state;     /* the row's own, owned */
     char *names;     /* info.class_names, owned */
     int32_t *labels; /* [train + test], borrowed; NULL before dt_source_load */

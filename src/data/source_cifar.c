@@ -3,7 +3,6 @@
  * a fine one, and three 32x32 planes R, G, B. Fine labels are the classes. */
 #include "source.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,8 +196,9 @@ static dt_status cifar_take(dt_source *s, bool test, int r, const uint8_t *recor
 }
 
 /* Is the SHA-256 of a file of one block the original's? */
-static void cifar_hash(struct cifar *c, int f, const uint8_t *records)
+static void cifar_hash(dt_source *s, int f, const uint8_t *records)
 {
+    struct cifar *c = s->state;
     unsigned char sha[CIFAR_SHA_BYTES];
     char text[2 * CIFAR_SHA_BYTES + 1] = "";
     const size_t used = strlen(c->unknown);
@@ -207,6 +207,7 @@ static void cifar_hash(struct cifar *c, int f, const uint8_t *records)
 
     for (size_t i = 0; known && i < sizeof sha; i++)
         snprintf(text + 2 * i, 3, "%02x", sha[i]);
+    strncat(s->files, text, sizeof s->files - 1 - strlen(s->files));
     if (strcmp(text, c->of->file[f].sha256) != 0)
         snprintf(c->unknown + used, sizeof c->unknown - used, " %s", c->of->file[f].name);
 }
@@ -230,7 +231,7 @@ static dt_status cifar_read_file(dt_source *s, int f, uint8_t *records)
                   out);
     }
     if (file->sha256)
-        cifar_hash(c, f, records);
+        cifar_hash(s, f, records);
 out:
     close(fd);
     return st;

@@ -217,7 +217,7 @@ static dt_status failure_tell(const dt_comm *c, const failure *f, uint64_t rank,
     if (c->own->quiet)
         return dt_fail(st, "%s%s", place, text);
     if (!alike || f->text[0])
-        dt_note("dtrain: %s%s", place, text);
+        dt_log_write(DT_LOG_COMMON, "%s%s", place, text);
     return st;
 }
 

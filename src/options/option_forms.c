@@ -65,6 +65,17 @@ static bool parse_stop_after(const char *text, dt_option_form *f)
 const dt_option_syntax dt_stop_after_syntax = {parse_stop_after,
                                                "a time like 30s, 10m or 2h; 0 for never"};
 
+static bool parse_keep_every(const char *text, dt_option_form *f)
+{
+    const char *end;
+
+    f->keep_every = -1;
+    return strcmp(text, "epoch") == 0 ||
+           (dt_whole_parse(text, &end, &f->keep_every) && *end == '\0' && f->keep_every >= 0);
+}
+const dt_option_syntax dt_keep_every_syntax = {parse_keep_every,
+                                               "a number of steps, 0 for none, or epoch"};
+
 static bool parse_trace(const char *text, dt_option_form *f)
 {
     const char *at = strstr(text, ".json@"), *end;

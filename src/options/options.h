@@ -173,8 +173,8 @@ typedef enum dt_option_scope {
     DT_COUNT(X, keep_last, HOW, DAILY, 2, 1, 1e6, "Checkpoints", "N", "newest checkpoints to keep") \
     DT_FLAG(X, keep_best, HOW, DAILY, false, "Checkpoints",                                        \
         "checkpoint each epoch that tests best so far, and keep it")                               \
-    DT_COUNT(X, keep_every, HOW, RARE, 0, 0, 1e12, "Checkpoints", "M",                             \
-        "of --save-every's, also keep each whose step is a multiple of M (0: none)")               \
+    DT_TEXT(X, keep_every, HOW, RARE, "0", &dt_keep_every_syntax, "Checkpoints", "M",                \
+        "of --save-every's, also keep each whose step is a multiple of M (0: none); epoch: save and keep one at each epoch's end") \
     DT_CHOICE(X, on_save_error, HOW, RARE, "continue", " continue stop", "Checkpoints", "WHAT",    \
         "when a checkpoint cannot be written: warn and train on, or end the run")                  \
     DT_TEXT(X, resume, HERE, SAID, "never", NULL, "Checkpoints", "FROM",                           \
@@ -211,6 +211,12 @@ typedef enum dt_option_scope {
         "what curves are drawn over (lr: FILE of lr-find --json)")                                                              \
     DT_COUNT(X, smooth, COMMAND, COMMANDS(" plot"), 1, 1, 1e9, "Other commands", "N",              \
         "draw means of N steps")                                                                   \
+    DT_FLAG(X, check, COMMAND, COMMANDS(" certify"), false, "Other commands",                      \
+        "check a certificate in place of writing one")                                             \
+    DT_COUNT(X, random, COMMAND, COMMANDS(" replay"), 0, 0, 1e6, "Other commands", "K",            \
+        "repeat K epochs that are drawn now, and the first (0: --epochs LIST, or all)")            \
+    DT_AUTO(X, draw, COMMAND, COMMANDS(" replay"), 0, 1, 4294967295.0, "Other commands", "N",      \
+        "the draw of --random once more (auto: a new one, from the system's random source)")       \
     DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan predict runs"), false, "Other commands",        \
         "print JSON (bench --exchange all, --engine all, --scaling, predict: an object a line)")
 /* clang-format on */
@@ -255,6 +261,7 @@ typedef union dt_option_form {
         int64_t steps;
         double seconds;
     } save_every; /* both 0: never; stop_after's steps are 0 */
+    int64_t keep_every; /* 0: none; -1: at each epoch's end */
     struct {
         int file;         /* characters of its name */
         int64_t steps[2]; /* the first and the last one, from 1 */
@@ -273,7 +280,8 @@ typedef struct dt_option_syntax {
     const char *want;
 } dt_option_syntax;
 extern const dt_option_syntax dt_bn_syntax, dt_save_every_syntax, dt_stop_after_syntax,
-    dt_trace_syntax, dt_milestones_syntax, dt_lr_scale_syntax, dt_grad_compress_syntax;
+    dt_keep_every_syntax, dt_trace_syntax, dt_milestones_syntax, dt_lr_scale_syntax,
+    dt_grad_compress_syntax;
 
 typedef struct dt_option_row {
     const char *name; /* the field's; the command line has '-' for '_' */

@@ -124,7 +124,7 @@ dt_status dt_report_records(const dt_report *r, int64_t *bytes, int *fd)
 
 /* ---- Lines of metrics.jsonl ------------------------------------------------------------------ */
 
-enum { NUMBER_CHARS = 32, MOST_CLASSES = 1000, CLASS_CHARS = 12 * MOST_CLASSES + 64 };
+enum { NUMBER_CHARS = 32, MOST_CLASSES = 1000 };
 #define NUMBER(x) number(x, (char[NUMBER_CHARS]){""})
 static const char *number(double x, char out[NUMBER_CHARS])
 {
@@ -132,18 +132,23 @@ static const char *number(double x, char out[NUMBER_CHARS])
     return out;
 }
 
-static dt_status append(dt_report *r, const char *fmt, ...) DT_PRINTF(2, 3);
-static dt_status append(dt_report *r, const char *fmt, ...)
+/* Add to the line. */
+static void say(dt_report *r, const char *fmt, ...) DT_PRINTF(2, 3);
+static void say(dt_report *r, const char *fmt, ...)
 {
-    char line[256 + CLASS_CHARS];
     va_list args;
 
+    va_start(args, fmt);
+    const int n = vsnprintf(r->line + r->used, sizeof r->line - r->used, fmt, args);
+    r->used = DT_MIN(r->used + (size_t)n, sizeof r->line - 1);
+    va_end(args);
+}
+
+static dt_status append(dt_report *r)
+{
     if (!r->setup.path)
         return DT_OK;
-    va_start(args, fmt);
-    const int length = vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    if (dt_append(r->metrics, line, (size_t)length)) {
+    if (dt_append(r->metrics, r->line, r->used)) {
         if (r->lost > 0)
             dt_warn("metrics.jsonl is written again; it lacks %lld lines", (long long)r->lost);
         r->lost = 0;
@@ -151,8 +156,15 @@ static dt_status append(dt_report *r, const char *fmt, ...)
     }
     if (r->lost++ > 0)
         return DT_OK; /* it was said with the first one */
-    return dt_fail(DT_IO, "writing %d bytes to %s/metrics.jsonl: %s", length, r->setup.path,
+    return dt_fail(DT_IO, "writing %zu bytes to %s/metrics.jsonl: %s", r->used, r->setup.path,
                    strerror(errno));
+}
+
+dt_status dt_report_line(dt_report *r, const char *object)
+{
+    r->used = 0;
+    say(r, "%s\n", object);
+    return append(r);
 }
 
 /* ---- Records --------------------------------------------------------------------------------- */
@@ -178,13 +190,16 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
     if (r->style)
         r->style->step(r, s);
     flush(r);
-    return append(r,
-                  "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,"
-                  "\"loss\":%s,\"loss_shard0\":%s,\"lr\":%s,\"images\":%lld,\"seconds\":%s,"
-                  "\"images_per_s\":%s,\"time\":%.3f}\n",
-                  (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss),
-                  NUMBER(s->first_loss), NUMBER(s->lr), (long long)s->images, NUMBER(s->seconds),
-                  NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
+    r->used = 0;
+    say(r,
+        "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,\"loss\":%s,\"loss_shard0\":%s,\"lr\":%s,"
+        "\"images\":%lld",
+        (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss), NUMBER(s->first_loss),
+        NUMBER(s->lr), (long long)s->images);
+    r->same = r->used;
+    say(r, ",\"seconds\":%s,\"images_per_s\":%s,\"time\":%.3f}\n", NUMBER(s->seconds),
+        NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
+    return append(r);
 }
 
 void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds)
@@ -195,35 +210,30 @@ void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds)
 }
 
 /* A class without test images has null. */
-static const char *class_accuracies(const dt_epoch_record *e, char text[CLASS_CHARS])
+static void say_classes(dt_report *r, const dt_epoch_record *e)
 {
-    size_t used = 0;
-
-    text[0] = '\0';
-    if (e->classes < 1 || e->classes > MOST_CLASSES)
-        return text;
-    for (int c = 0; c < e->classes; c++) {
+    for (int c = 0; c < e->classes && e->classes <= MOST_CLASSES; c++) {
         const double x = (double)e->class_correct[c] / (double)e->class_images[c];
-        used += (size_t)snprintf(text + used, CLASS_CHARS - used, isfinite(x) ? "%s%.4g" : "%snull",
-                                 c ? "," : ",\"class_accuracy\":[", x);
+        say(r, isfinite(x) ? "%s%.4g" : "%snull", c ? "," : ",\"class_accuracy\":[", x);
     }
-    snprintf(text + used, CLASS_CHARS - used, "]");
-    return text;
+    say(r, "%s", e->classes > 0 && e->classes <= MOST_CLASSES ? "]" : "");
 }
 
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
 {
-    char classes[CLASS_CHARS];
-
     if (r->style && r->style->epoch)
         r->style->epoch(r, e);
     flush(r);
-    return append(r,
-                  "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
-                  "\"test_accuracy\":%s,%s\"seconds\":%s%s,\"time\":%.3f}\n",
-                  (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
-                  NUMBER(dt_test_accuracy(e)), e->held_out ? "\"held_out\":true," : "",
-                  NUMBER(e->seconds), class_accuracies(e, classes), e->time);
+    r->used = 0;
+    say(r,
+        "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
+        "\"test_accuracy\":%s%s",
+        (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
+        NUMBER(dt_test_accuracy(e)), e->held_out ? ",\"held_out\":true" : "");
+    say_classes(r, e);
+    r->same = r->used;
+    say(r, ",\"seconds\":%s,\"time\":%.3f}\n", NUMBER(e->seconds), e->time);
+    return append(r);
 }
 
 #define X(name, text) {#name, text},
@@ -247,9 +257,10 @@ dt_status dt_report_end(dt_report *r, const dt_end_record *end)
         snprintf(predicted, sizeof predicted,
                  ",\"step_s\":%.4g,\"predicted_s\":%.4g,\"predicted_data_parallel_s\":%.4g",
                  end->step_s, end->predicted_s, end->whole_s);
-    return append(r,
-                  "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\","
-                  "\"steps\":%lld%s,\"seconds\":%.4f,\"account_s\":{%s}}\n",
-                  end->weights_hash, end->state_hash, (long long)end->steps, predicted, end->wall,
-                  account);
+    r->used = 0;
+    say(r,
+        "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\",\"steps\":%lld%s,"
+        "\"seconds\":%.4f,\"account_s\":{%s}}\n",
+        end->weights_hash, end->state_hash, (long long)end->steps, predicted, end->wall, account);
+    return append(r);
 }

@@ -94,6 +94,7 @@ typedef struct dt_style {
 enum { DT_STYLES = 3 };
 extern const dt_style *dt_styles[DT_STYLES];
 
+enum { DT_LINE_CHARS = 12 * 1000 + 512 }; /* an epoch with 1,000 classes */
 typedef struct dt_report {
     dt_report_setup setup;
     const dt_style *style; /* NULL: nothing is printed, or not any more */
@@ -103,6 +104,9 @@ typedef struct dt_report {
     double seconds, shown_seconds;
     int64_t images, shown_images;
     int metrics;  /* descriptor of metrics.jsonl where setup.path is set; owned */
+    /* The last line; its first `same` characters are the same in every run of the recipe. */
+    char line[DT_LINE_CHARS];
+    size_t used, same;
     int64_t lost; /* its lines since the last that was written */
 } dt_report;
 
@@ -119,6 +123,8 @@ dt_status dt_report_open(dt_report *r, const char *style,
  * Standard output that cannot be written is a warning, and the end of printing. */
 dt_status dt_report_step(dt_report *r, const dt_step_record *s) DT_MUST_CHECK;
 dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e) DT_MUST_CHECK;
+/* A record that is not printed: a JSON object of at most DT_LINE_CHARS - 2. DT_IO as above. */
+dt_status dt_report_line(dt_report *r, const char *object) DT_MUST_CHECK;
 /* How many of a test's images have been tested, and for how long. */
 void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds);
 /* After success, and after a failure of the run (end->ok is false). */

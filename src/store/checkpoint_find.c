@@ -212,7 +212,7 @@ static dt_status take_one(const dt_query *t, const dt_folder *in, const char *na
             "renamed, or is a copy of or link to another",
             c->in.path, (long long)c->at.run_step);
     if (st == DT_OK)
-        st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL);
+        st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL, NULL, NULL);
     dt_checkpoint_close(c);
     return st;
 }

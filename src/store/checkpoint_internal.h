@@ -94,8 +94,11 @@ void dt_checkpoint_close(dt_checkpoint *c); /* NULL is allowed */
 bool dt_checkpoint_is(const dt_folder *f);
 
 /* Load it into memory taken for that alone, as the network that its model names; options that were
- * given in `given`, which may be NULL, come first. Errors as dt_checkpoint_load. */
-dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given) DT_MUST_CHECK;
+ * given in `given`, which may be NULL, come first. Then call `look`, or nothing if it is NULL.
+ * Errors as dt_checkpoint_load, and of `look`. */
+dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
+                              dt_status (*look)(void *context, const dt_snapshot *s),
+                              void *context) DT_MUST_CHECK;
 /* The note that says which state of a run is the newest. */
 void dt_newest_note(const char *run, const char *path, int64_t step);
 

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- MANIFEST --------------------------------------------------------------------------- */
@@ -334,7 +333,8 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     return DT_OK;
 }
 
-dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
+dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
+                              dt_status (*look)(void *context, const dt_snapshot *s), void *context)
 {
     dt_model_read r = {.net = NULL};
     dt_model_meta meta;
@@ -350,6 +350,8 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given)
         into.trained = r.trained;
     if (st == DT_OK)
         st = dt_checkpoint_load(c, &into, &at);
+    if (st == DT_OK && look)
+        st = look(context, &into);
     dt_model_read_close(&r);
     return st;
 }

@@ -2,7 +2,6 @@
 #include "checkpoint_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- Hashes -------------------------------------------------------------------------- */
 
@@ -66,7 +65,7 @@ static json_t *options_json(const dt_options *o)
 }
 
 /* Members in the file's order; reals have the 17 digits that give back every bit. */
-#define STATE_FORMAT "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:o}"
+#define STATE_FORMAT "s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:o"
 
 dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *length)
 {
@@ -79,13 +78,13 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
         dt_digest_text(of_weights, weights);
         dt_digest_text(of_all, all);
     }
-    json_t *j = json_pack(STATE_FORMAT, "epoch", (json_int_t)at->epoch, "step",
-                          (json_int_t)at->step, "run_step", (json_int_t)at->run_step, "images",
-                          (json_int_t)at->images, "best_epoch", (json_int_t)at->best_epoch,
-                          "metrics_bytes", (json_int_t)at->metrics_bytes, "loss_sum", at->loss_sum,
-                          "best_accuracy", at->best_accuracy, "data_digest", s->data_digest,
-                          "class", s->bits_class, "state_hash", all, "weights_hash", weights,
-                          "best", (int)s->best, "options", options_json(s->options));
+    json_t *j = json_pack(
+        "{" STATE_FORMAT ", s:s}", "epoch", (json_int_t)at->epoch, "step", (json_int_t)at->step,
+        "run_step", (json_int_t)at->run_step, "images", (json_int_t)at->images, "best_epoch",
+        (json_int_t)at->best_epoch, "metrics_bytes", (json_int_t)at->metrics_bytes, "loss_sum",
+        at->loss_sum, "best_accuracy", at->best_accuracy, "data_digest", s->data_digest, "class",
+        s->bits_class, "state_hash", all, "weights_hash", weights, "best", (int)s->best, "options",
+        options_json(s->options), "chain", at->chain);
     *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
     json_decref(j);
     if (!*text)
@@ -99,7 +98,7 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
 dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t length)
 {
     json_int_t epoch, step, run_step, images, best_epoch, metrics_bytes;
-    const char *later; /* of members that are read later */
+    const char *chain = "", *later; /* of members that are read later */
     json_error_t error;
     json_t *options;
     int best = 0;
@@ -108,12 +107,12 @@ dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t l
     if (!c->root)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json, line %d: not JSON", c->in.path,
                        error.line);
-    if (json_unpack_ex(c->root, &error, JSON_STRICT, STATE_FORMAT, "epoch", &epoch, "step", &step,
-                       "run_step", &run_step, "images", &images, "best_epoch", &best_epoch,
-                       "metrics_bytes", &metrics_bytes, "loss_sum", &c->at.loss_sum,
+    if (json_unpack_ex(c->root, &error, JSON_STRICT, "{" STATE_FORMAT ", s?s}", "epoch", &epoch,
+                       "step", &step, "run_step", &run_step, "images", &images, "best_epoch",
+                       &best_epoch, "metrics_bytes", &metrics_bytes, "loss_sum", &c->at.loss_sum,
                        "best_accuracy", &c->at.best_accuracy, "data_digest", &later, "class",
                        &later, "state_hash", &c->state_hash, "weights_hash", &later, "best", &best,
-                       "options", &options) != 0)
+                       "options", &options, "chain", &chain) != 0)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json: %s", c->in.path, error.text);
     if (epoch < 0 || step < 0 || run_step < 0 || images < 0 || metrics_bytes < 0)
         return dt_fail(DT_FORMAT, "checkpoint %s: state.json: a count is negative", c->in.path);
@@ -123,6 +122,7 @@ dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t l
     c->at.images = images;
     c->at.best_epoch = best_epoch;
     c->at.metrics_bytes = metrics_bytes;
+    snprintf(c->at.chain, sizeof c->at.chain, "%s", chain);
     c->best = best;
     return DT_OK;
 }

@@ -77,6 +77,7 @@ bool dt_rundir_held(const char *folder);
 
 /* Where a run stands: everything that the next step depends on beside the numbers, and
  * what its reports add up. Steps and epochs count from 0. */
+enum { DT_CHAIN_CHARS = 200 };
 typedef struct dt_position {
     int64_t epoch, step;  /* the next step to run, within its epoch; step may be the epoch's
                               length: then the epoch's test comes next */
@@ -86,6 +87,7 @@ typedef struct dt_position {
     double best_accuracy; /* of all tests so far; -1: none */
     int64_t best_epoch;
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
+    char chain[DT_CHAIN_CHARS]; /* where extra/proof stands; "": it was not there */
 } dt_position;
 
 /* The files of a checkpoint: one list for writer and reader. */

@@ -29,7 +29,8 @@ dt_status dt_observers_check(const dt_options *o)
         dt_option_text(row, NULL, usual, sizeof usual);
         bool done = strcmp(said, usual) == 0 || strcmp(said, "0") == 0;
         for (int i = 0; i < DT_OBSERVERS && dt_run_observers[i]; i++)
-            done = done || dt_words_have(dt_run_observers[i]->options, option[k]);
+            done = done || (dt_run_observers[i]->options &&
+                            dt_words_have(dt_run_observers[i]->options, option[k]));
         if (!done)
             return dt_fail(DT_CONFIG, "this build has no part for %s=%s", option[k], said);
     }

@@ -4,7 +4,8 @@
  * only once it is made. Any hook may be NULL. */
 #ifndef DT_RUN_OBSERVER_H
 #define DT_RUN_OBSERVER_H
-#include "options/options.h"
+#include "report/report.h"
+#include "store/store.h"
 
 typedef struct dt_run dt_run;
 
@@ -15,8 +16,16 @@ typedef enum dt_check_when {
     DT_CHECK_END,  /* before a loss that is not finite is blamed on the recipe, and at the end */
 } dt_check_when;
 
+/* Where dt_train is when it calls `mark`. */
+typedef enum dt_mark {
+    DT_MARK_BEGIN, /* before the first step of this start */
+    DT_MARK_STEP,  /* its line has been written; Local */
+    DT_MARK_EPOCH, /* after its test, whose line has been written */
+    DT_MARK_END    /* the model has been written */
+} dt_mark;
+
 typedef struct dt_run_observer {
-    const char *options; /* that it carries out, a space before each */
+    const char *options; /* that it carries out, a space before each; NULL: none */
 
     /* ---- Of a run ---- */
     /* Bytes of r->check_room that a rank's hooks use as they run. After plans are made. Local. */
@@ -47,6 +56,10 @@ typedef struct dt_run_observer {
     /* After an epoch's steps, which took `seconds` (same); this rank was in collectives for
      * `waited` of them. */
     dt_status (*epoch)(void *state, dt_comm *c, double waited, double seconds);
+
+    /* On rank 0 `report` has the last line, and writes others; what is put into at->chain goes into
+     * checkpoints. Not of --dry-run. Agreed, except DT_MARK_STEP, which is Local. */
+    dt_status (*mark)(void **state, dt_run *r, dt_mark when, dt_report *report, dt_position *at);
 
     /* The run is over (code 0), or dt_train (code: its exit code). Local. */
     void (*close)(void *state, int code);

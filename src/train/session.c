@@ -13,8 +13,11 @@ const struct dt_session_pieces *dt_session_pieces;
 
 dt_status dt_session_take(dt_session *s, const dt_run *r)
 {
+    const int64_t steps = dt_option_meaning(&dt_keep_every_syntax, r->o.keep_every).keep_every;
+
     s->leads = true;
-    s->keep = (dt_keep){.last = r->o.keep_last, .every = r->o.keep_every, .best = r->o.keep_best};
+    const int64_t every = steps < 0 ? r->steps_per_epoch : steps;
+    s->keep = (dt_keep){.last = r->o.keep_last, .every = every, .best = r->o.keep_best};
     return dt_rundir_open(&s->folder, &r->o, r->comm->world);
 }
 
@@ -36,7 +39,8 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t model =
         4 * (uint64_t)r->net->weight_total + 8 * (uint64_t)r->net->norm_channels + (1u << 20);
     /* Of checkpoints, the two that are kept while a third is written. */
-    const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best;
+    const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best &&
+                      strcmp(r->o.keep_every, "epoch") != 0;
     const uint64_t saves = none ? 0 : 3 * (r->o.ema > 0 ? 3u : 2u) * model;
     struct statvfs v;
 
@@ -115,7 +119,8 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at
     if (strcmp(r->o.resume, "auto") == 0 && !from[0])
         dt_note("no checkpoint in %s to resume from: beginning at the first step", s->folder.path);
     /* The other styles' output is for parsers that know it. */
-    dt_banner_print(strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr, r, s->folder.path);
+    if (s->report.style)
+        dt_banner_print(strcmp(r->o.log_style, "auto") == 0 ? stdout : stderr, r, s->folder.path);
     return DT_OK;
 }
 

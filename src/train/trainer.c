@@ -3,7 +3,6 @@
  * prints. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "session.h"
 #include "signals.h"
@@ -17,6 +16,7 @@ typedef struct training {
     dt_position at;
     int64_t save_steps;  /* --save-every as steps, or 0 */
     double save_s;       /* or as seconds, or 0 */
+    bool save_epochs;    /* --keep-every epoch */
     double steps_s;      /* in the steps after the first few of this start */
     int64_t steps;       /* these */
     double start;        /* clock when it began */
@@ -26,11 +26,19 @@ typedef struct training {
     bool whole; /* it was complete already */
 } training;
 
+static dt_status mark(training *t, dt_mark when)
+{
+    dt_status st = DT_OK;
+
+    DT_OBSERVE_OPEN(st, t->observed, mark, t->run, when, &t->session.report, &t->at);
+    return st;
+}
+
 /* ---- Checkpoints --------------------------------------------------------------------------- */
 
 static bool saves(const training *t)
 {
-    return t->save_steps > 0 || t->save_s > 0;
+    return t->save_steps > 0 || t->save_s > 0 || t->save_epochs;
 }
 
 /* Every rank comes here at the same step; a failure of rank 0's disk is agreed on. */
@@ -105,9 +113,11 @@ static dt_status train_step(training *t)
     result.record.seconds = dt_seconds() - began;
     result.record.time = dt_time();
     DT_TRY(dt_session_step(&t->session, r, &result.record));
+    DT_TRY(mark(t, DT_MARK_STEP));
     if (result.stop)
         return preempted(t);
-    if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0))
+    if (result.save || (t->save_steps > 0 && at->run_step % t->save_steps == 0) ||
+        (t->save_epochs && at->step == r->steps_per_epoch))
         return save(t, (dt_save_how){.wait = false});
     return DT_OK;
 }
@@ -164,6 +174,7 @@ static dt_status end_epoch(training *t, double seconds)
                                                .seconds = seconds,
                                                .time = dt_time()}));
     /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
+    DT_TRY(mark(t, DT_MARK_EPOCH));
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
         at->best_accuracy = test.accuracy;
@@ -277,6 +288,7 @@ static dt_status finish(training *t, dt_end_record *end)
         DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     DT_TRY(dt_comm_agree(r->comm, dt_session_settle(s, r))); /* one that SIGHUP asked for */
     DT_TRY(dt_comm_agree(r->comm, dt_session_model(s, r)));
+    DT_TRY(mark(t, DT_MARK_END));
     end->wall = dt_activity_phase(DT_AT_end) - t->start; /* one clock with the account */
     DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
@@ -346,6 +358,7 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_barrier(r->comm));
     t->save_steps = every.save_every.steps;
     t->save_s = every.save_every.seconds;
+    t->save_epochs = strcmp(r->o.keep_every, "epoch") == 0;
     t->at = (dt_position){.best_accuracy = -1, .best_epoch = -1};
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
@@ -378,6 +391,7 @@ static dt_status begin(training *t)
     DT_OBSERVE_OPEN(st, t->observed, set_up, r->comm, &r->o, r,
                     leads ? t->session.folder.path : NULL);
     DT_TRY(st);
+    DT_TRY(mark(t, DT_MARK_BEGIN));
     if (leads && stop_s > 0)
         dt_signals_stop_after(stop_s);
     dt_activity_behind(t->at.run_step);
@@ -422,9 +436,10 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
 
-    if (o->keep_every > 0 && strcmp(o->save_every, "0") == 0)
-        dt_warn("--keep-every %lld keeps nothing: --save-every 0 saves at no step; give that, too",
-                (long long)o->keep_every);
+    if (strcmp(o->keep_every, "0") != 0 && strcmp(o->keep_every, "epoch") != 0 &&
+        strcmp(o->save_every, "0") == 0)
+        dt_warn("--keep-every %s keeps nothing: --save-every 0 saves at no step; give that, too",
+                o->keep_every);
     DT_OBSERVE_OPEN(st, t.observed, set_up, c, o, NULL, NULL);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);

@@ -37,7 +37,7 @@ has = [(e[2][0], v[1][0].decode(), v[2][0]) for e in rest for v in map(fields, f
 assert all(e[1][0] > 1e9 for e in events), "seconds since 1970"
 want, step = [], 0
 tags = {"step": (("loss", "loss/train"), ("lr", "lr"), ("images_per_s", "images_per_s")),
-        "epoch": (("test_loss", "loss/test"), ("test_accuracy", "accuracy/test")), "end": ()}
+        "epoch": (("test_loss", "loss/test"), ("test_accuracy", "accuracy/test")), "end": (), "link": ()}
 for line in map(json.loads, open(sys.argv[1])):
     step = line.get("step", step)
     want += [(step, tag, struct.unpack("<f", struct.pack("<f", line[key]))[0]) for key, tag in tags[line["kind"]]

@@ -106,7 +106,7 @@ static dt_status torn_name(const dt_rundir *run, char name[PATH_MAX])
     for (size_t i = 0; i < count && !name[0]; i++) {
         dt_checkpoint *c = NULL;
         if (dt_checkpoint_open(&c, &in, list[i].text) != DT_OK ||
-            dt_checkpoint_check(c, NULL) != DT_OK)
+            dt_checkpoint_check(c, NULL, NULL, NULL) != DT_OK)
             snprintf(name, PATH_MAX, " torn %s", list[i].text);
         dt_checkpoint_close(c);
         dt_fail_clear();

@@ -22,9 +22,10 @@ declare -A extra=(
     [launch]="" [pieces]="" [check]="" [watch]="" [split]="" [images]="" [costs]="" [engines]="" [exchanges]="" [compress]=""
     [lib]="compress watch"
     [convert]="pieces"
-    [tools]="costs launch split images"
+    [tools]="costs launch split images proof"
     [bench]="costs watch"
-    [view]="convert watch"
+    [view]="convert watch proof"
+    [proof]=""
 )
 # Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
@@ -32,7 +33,7 @@ shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/even
 declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
     [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
     [images]=" data/source.h data/augment.h " [tools]=" base/topology.h store/checkpoint_internal.h "
-    [pieces]=" train/session.h ")
+    [pieces]=" train/session.h " [proof]=" store/checkpoint_internal.h data/source.h ")
 for folder in "${!extra[@]}"; do
     while IFS=: read -r file line header; do
         other=${header%%/*}
@@ -72,7 +73,7 @@ quarantine 'stb_image' 'extra/images/pixels\.c:'
 quarantine 'xxhash' 'src/base/'
 quarantine 'hwloc' 'src/base/'
 quarantine 'yaml' 'src/options/events\.h:'
-quarantine 'openssl' '(extra/(launch/wire|watch/channel)\.c|src/data/source_cifar\.[ch]):'
+quarantine 'openssl' '(extra/(launch/wire|watch/channel|proof/digest)\.c|src/data/source_cifar\.[ch]):'
 # dist is a library, and so are lib, exchanges and moves.c: what a process does with signals, its environment,
 # its output and its end is the program's. Their words go to the log of src/base.
 process='\b(signal|sigaction|setenv|putenv|prctl|v?f?printf|puts|fputs|fputc|write|_?exit|abort|stdout|stderr|STD(OUT|ERR)_FILENO)\b'

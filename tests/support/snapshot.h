@@ -98,7 +98,7 @@ static inline dt_status snapshot_check(const char *path, dt_position *at)
     dt_checkpoint *c = NULL;
 
     DT_TRY(dt_checkpoint_open(&c, NULL, path));
-    const dt_status st = dt_checkpoint_check(c, NULL);
+    const dt_status st = dt_checkpoint_check(c, NULL, NULL, NULL);
     *at = c->at;
     dt_checkpoint_close(c);
     return st;

@@ -1,0 +1,202 @@
+/* chain.c - the links that a run writes as it goes on: one for its start, one for each epoch, one
+ * for its end. They depend on its recipe, data and class of bits alone: any number of ranks, killed
+ * or not, has the same. */
+#include "proof.h"
+#include "data/source.h"
+#include "train/run.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* at->chain: the last link, the digest of the recipe in force, and of the epoch's lines so far. */
+enum { LINK = 0, RECIPE = DT_SHA_CHARS, LINES = 2 * DT_SHA_CHARS, CHAIN = 3 * DT_SHA_CHARS - 1 };
+
+static void chain_set(dt_position *at, int member, const char *sha)
+{
+    memcpy(at->chain + member, sha, DT_SHA_CHARS - 1);
+}
+
+static const char *chain_get(const dt_position *at, int member, dt_sha out)
+{
+    snprintf(out, DT_SHA_CHARS, "%.64s", at->chain + member);
+    return out;
+}
+
+struct dt_expected dt_expected;
+
+/* ---- A link ------------------------------------------------------------------------------- */
+
+static dt_status add_link(dt_run *r, dt_report *report, dt_position *at, const char *record)
+{
+    dt_snapshot s = dt_run_snapshot(r);
+    dt_sha before, link, state;
+    char *text = NULL;
+
+    DT_TRY(dt_sha_state(state, &s, r->threads));
+    chain_get(at, LINK, before);
+    if (dt_expected.state && strcmp(dt_expected.state, state) != 0)
+        return dt_fail(DT_CORRUPT,
+                       "%s: the state is not the one that the chain names: %.16s..., not %.16s...",
+                       dt_expected.where, state, dt_expected.state);
+    dt_expected.state = NULL; /* of the first link alone */
+    DT_TRY(dt_sha_text(link, (const char *[]){before, "\n", record, "\n", state, "\n"}, 6));
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "link", "before", before, "link",
+                          link, "state", state, "record", record);
+    text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    if (!text)
+        return dt_fail(DT_NOMEM, "no memory for a link");
+    dt_status st = dt_report_line(report, text);
+    free(text);
+    chain_set(at, LINK, link);
+    chain_set(at, LINES, DT_SHA_ZEROS);
+    if (st == DT_OK || strcmp(r->o.on_save_error, "stop") == 0)
+        return st;
+    dt_fail_clear(); /* a lost line was said */
+    return DT_OK;
+}
+
+/* ---- Starts ------------------------------------------------------------------------------- */
+
+/* Whether an option decides bits, or the names in the model file. Its file stands for --init, and
+ * the set that was chosen for --isa. */
+static bool decides(const dt_option_row *row, const dt_options *o)
+{
+    const bool length = strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
+
+    return (row->scope == DT_SCOPE_RESULT && strcmp(row->name, "init") != 0 &&
+            strcmp(row->name, "isa") != 0) ||
+           (row->scope == DT_SCOPE_LENGTH && length) || strcmp(row->name, "names") == 0;
+}
+
+static bool is_exact(const dt_run *r)
+{
+    return strcmp(r->o.engine, "own") == 0 && dt_exchange_exact(dt_run_exchange(r));
+}
+
+static dt_status set_recipe(json_t *j, const dt_run *r)
+{
+    const dt_source *s = r->source;
+    char text[DT_OPTION_CHARS], path[PATH_MAX];
+    dt_sha data, init = "";
+    struct stat info;
+
+    const char *const files = s->files;
+    DT_TRY(s->files[0] ? dt_sha_text(data, &files, 1)
+                       : dt_sha_bytes(data, s->labels, dt_source_bytes(s), r->threads));
+    if (dt_expected.data && strcmp(dt_expected.data, data) != 0)
+        return dt_fail(DT_CONFIG, "--data %s: %s, SHA-256 %.16s...; the run had %s, %.16s...",
+                       r->o.data, dt_proof_data(data), data, dt_proof_data(dt_expected.data),
+                       dt_expected.data);
+    if (realpath(r->o.init, path) && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        DT_TRY(dt_sha_file(init, AT_FDCWD, path));
+    json_t *options = json_object();
+    for (size_t i = 0; i < DT_OPTIONS; i++)
+        if (decides(&dt_option_table[i], &r->o)) {
+            dt_option_text(&dt_option_table[i], &r->o, text, sizeof text);
+            json_object_set_new(options, dt_option_table[i].name, json_string(text));
+        }
+    json_object_set_new(options, "precision", json_string(dt_dtype_name(r->precision)));
+    json_object_update_new(j,
+                           json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:o}", "kind", "start",
+                                     "dtrain", dt_build(), "isa", dt_run_isa(r), "exact",
+                                     is_exact(r), "data", data, "init", init, "options", options));
+    return DT_OK;
+}
+
+/* A run that is resumed in its folder with the same recipe needs no link: it has the links of a run
+ * that was never stopped. */
+static dt_status begin(dt_run *r, dt_report *report, dt_position *at)
+{
+    dt_sha recipe, before, lines;
+    json_t *j = json_object();
+    char *text = NULL;
+
+    dt_status st = set_recipe(j, r);
+    text = st == DT_OK ? json_dumps(j, JSON_COMPACT) : NULL;
+    if (text)
+        st = dt_sha_text(recipe, (const char *const *)&text, 1);
+    const bool known = strlen(at->chain) == CHAIN;
+    const bool same = known && report->setup.keep_bytes > 0 && text && is_exact(r) &&
+                      strcmp(chain_get(at, RECIPE, before), recipe) == 0;
+    free(text);
+    if (st != DT_OK || same) {
+        json_decref(j);
+        return st;
+    }
+    snprintf(at->chain, sizeof at->chain, "%s %s %s",
+             known ? chain_get(at, LINK, before) : DT_SHA_ZEROS, recipe,
+             known ? chain_get(at, LINES, lines) : DT_SHA_ZEROS);
+    chain_get(at, LINES, lines);
+    if (at->run_step > 0)
+        json_object_update_new(j, json_pack("{s:I, s:I, s:s}", "resumed", (json_int_t)at->run_step,
+                                            "epoch", (json_int_t)at->epoch, "lines", lines));
+    text = json_dumps(j, JSON_COMPACT);
+    json_decref(j);
+    st = text ? add_link(r, report, at, text) : dt_fail(DT_NOMEM, "no memory for a link");
+    chain_set(at, LINES, lines); /* of an epoch that goes on */
+    free(text);
+    return st;
+}
+
+/* ---- Steps, epochs, the end --------------------------------------------------------------- */
+
+/* Of the last line what every run of the recipe has. */
+static const char *same_part(const dt_report *report, char out[DT_LINE_CHARS])
+{
+    snprintf(out, DT_LINE_CHARS, "%.*s", (int)report->same, report->line);
+    return out;
+}
+
+static dt_status step(const dt_report *report, dt_position *at)
+{
+    char line[DT_LINE_CHARS];
+    dt_sha lines, next;
+
+    chain_get(at, LINES, lines);
+    DT_TRY(dt_sha_text(next, (const char *[]){lines, "\n", same_part(report, line), "\n"}, 4));
+    chain_set(at, LINES, next);
+    return DT_OK;
+}
+
+static dt_status epoch(dt_run *r, dt_report *report, dt_position *at)
+{
+    char line[DT_LINE_CHARS], record[DT_LINE_CHARS + 256];
+    dt_sha lines;
+
+    snprintf(record, sizeof record, "%s,\"run_step\":%lld,\"lines\":\"%s\"}",
+             same_part(report, line), (long long)at->run_step, chain_get(at, LINES, lines));
+    return add_link(r, report, at, record);
+}
+
+static dt_status end(dt_run *r, dt_report *report, dt_position *at)
+{
+    char record[256];
+    dt_sha model;
+
+    DT_TRY(dt_sha_file(model, report->setup.folder, "model.safetensors"));
+    snprintf(record, sizeof record, "{\"kind\":\"end\",\"run_step\":%lld,\"model\":\"%s\"}",
+             (long long)at->run_step, model);
+    return add_link(r, report, at, record);
+}
+
+/* Rank 0 has the whole state, after it is collected. */
+static dt_status mark(void **state, dt_run *r, dt_mark when, dt_report *report, dt_position *at)
+{
+    const bool leads = r->comm->rank == 0;
+    dt_status st = DT_OK;
+
+    (void)state;
+    if (when == DT_MARK_STEP)
+        return leads ? step(report, at) : DT_OK;
+    DT_TRY(dt_grid_collect(r));
+    if (leads)
+        st = when == DT_MARK_BEGIN   ? begin(r, report, at)
+             : when == DT_MARK_EPOCH ? epoch(r, report, at)
+                                     : end(r, report, at);
+    return dt_comm_agree(r->comm, st);
+}
+
+const dt_run_observer dt_chain = {.mark = mark};
