@@ -1,7 +1,6 @@
 /* certify.c - dtrain certify: a run's chain as one file, and its check. */
 #include "proof.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
 #include "data/source.h"
 #include "train/run.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -60,15 +59,13 @@ static dt_status add_link(dt_run *r, dt_report *report, dt_position *at, const c
 
 /* ---- Starts ------------------------------------------------------------------------------- */
 
-/* Whether an option decides bits, or the names in the model file. Its file stands for --init, and
- * the set that was chosen for --isa. */
-static bool decides(const dt_option_row *row, const dt_options *o)
+/* Whether the record has an option: it decides bits, or the names in the model file. For --init its
+ * file's digest is there, for --isa the set that was chosen. */
+static bool recorded(const dt_option_row *row, const dt_options *o)
 {
-    const bool length = strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
-
-    return (row->scope == DT_SCOPE_RESULT && strcmp(row->name, "init") != 0 &&
-            strcmp(row->name, "isa") != 0) ||
-           (row->scope == DT_SCOPE_LENGTH && length) || strcmp(row->name, "names") == 0;
+    if (strcmp(row->name, "init") == 0 || strcmp(row->name, "isa") == 0)
+        return false;
+    return dt_option_decides(row, o) || strcmp(row->name, "names") == 0;
 }
 
 static bool is_exact(const dt_run *r)
@@ -94,7 +91,7 @@ static dt_status set_recipe(json_t *j, const dt_run *r)
         DT_TRY(dt_sha_file(init, AT_FDCWD, path));
     json_t *options = json_object();
     for (size_t i = 0; i < DT_OPTIONS; i++)
-        if (decides(&dt_option_table[i], &r->o)) {
+        if (recorded(&dt_option_table[i], &r->o)) {
             dt_option_text(&dt_option_table[i], &r->o, text, sizeof text);
             json_object_set_new(options, dt_option_table[i].name, json_string(text));
         }
@@ -146,7 +143,8 @@ static dt_status begin(dt_run *r, dt_report *report, dt_position *at)
 /* Of the last line what every run of the recipe has. */
 static const char *same_part(const dt_report *report, char out[DT_LINE_CHARS])
 {
-    snprintf(out, DT_LINE_CHARS, "%.*s", (int)report->same, report->line);
+    snprintf(out, DT_LINE_CHARS, "%s", report->line);
+    (void)dt_proof_cut(out);
     return out;
 }
 

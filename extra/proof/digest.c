@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { RAW = 32, BLOCK = 1 << 20 };
 
@@ -71,15 +72,24 @@ dt_status dt_sha_bytes(dt_sha out, const void *bytes, size_t count, int threads)
 
 dt_status dt_sha_file(dt_sha out, int folder, const char *path)
 {
-    unsigned char raw[RAW];
-    char *text = NULL;
-    size_t bytes = 0;
+    unsigned char raw[RAW], block[1 << 16];
+    int64_t bytes = 0;
+    int fd = -1;
 
-    DT_TRY(dt_file_read(folder, path, SIZE_MAX / 2, &text, &bytes));
-    const bool right = digest_of(text, bytes, raw);
-    free(text);
-    if (!right)
-        return no_digest();
+    DT_TRY(dt_file_open(folder, path, &fd, &bytes));
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool right = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    dt_status st = DT_OK;
+    for (int64_t at = 0; at < bytes && right && st == DT_OK; at += (int64_t)sizeof block) {
+        const size_t n = (size_t)DT_MIN(bytes - at, (int64_t)sizeof block);
+        st = dt_file_read_at(fd, path, at, block, n);
+        right = EVP_DigestUpdate(context, block, n) == 1;
+    }
+    right = right && EVP_DigestFinal_ex(context, raw, NULL) == 1;
+    EVP_MD_CTX_free(context);
+    close(fd);
+    if (st != DT_OK || !right)
+        return st != DT_OK ? st : no_digest();
     print_hex(raw, out);
     return DT_OK;
 }

@@ -2,11 +2,9 @@
 #include "proof.h"
 #include "store/checkpoint_internal.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* What metrics.jsonl has said since the last link. */
 typedef struct reader {
@@ -33,6 +31,15 @@ const char *dt_proof_text(const json_t *j, const char *member)
 {
     const char *text = json_string_value(json_object_get(j, member));
     return text ? text : "";
+}
+
+bool dt_proof_cut(char *line)
+{
+    char *end = strstr(line, ",\"seconds\":");
+
+    if (end)
+        *end = '\0';
+    return end != NULL;
 }
 
 /* 0 where it is missing, -1 where it is no whole number. */
@@ -166,7 +173,6 @@ static dt_status take_line(reader *t, char *line)
     json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
     const char *kind = dt_proof_text(j, "kind");
     const bool step = strcmp(kind, "step") == 0, epoch = strcmp(kind, "epoch") == 0;
-    char *end = strstr(line, ",\"seconds\":");
     dt_status st = DT_OK;
     dt_sha next;
 
@@ -176,8 +182,7 @@ static dt_status take_line(reader *t, char *line)
         wrong(p, last->epoch, "lines of metrics.jsonl follow the end");
     if (strcmp(kind, "link") == 0)
         st = take_link(t, j);
-    else if (last && end && (step || epoch)) {
-        *end = '\0';
+    else if (last && (step || epoch) && dt_proof_cut(line)) {
         if (step)
             st = dt_sha_text(next, (const char *[]){t->lines, "\n", line, "\n"}, 4);
         if (step && st == DT_OK)

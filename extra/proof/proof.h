@@ -48,6 +48,9 @@ dt_status dt_proof_holds(const dt_proof *p) DT_MUST_CHECK;
 dt_link *dt_proof_epoch(const dt_proof *p, int64_t epoch);
 /* The last link of a run whose chain holds, else "broken"; "": it has none. Returns out. Local. */
 const char *dt_proof_mark(const char *run, dt_sha out);
+/* Cut a line of metrics.jsonl before its times, which differ from run to run. False: it has none.
+ * Local. */
+bool dt_proof_cut(char *line);
 /* A member of a record, "" where it is missing; borrowed. Local. */
 const char *dt_proof_text(const json_t *j, const char *member);
 /* Whose data have that digest. Local. */

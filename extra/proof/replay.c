@@ -301,9 +301,7 @@ static bool next_step(FILE *f, int64_t epoch, char **line, size_t *room)
     snprintf(head, sizeof head, "{\"kind\":\"step\",\"epoch\":%lld,", (long long)epoch);
     while (f && getline(line, room, f) > 0)
         if (strncmp(*line, head, strlen(head)) == 0) {
-            char *end = strstr(*line, ",\"seconds\":");
-            if (end)
-                *end = '\0';
+            (void)dt_proof_cut(*line);
             return true;
         }
     return false;

@@ -175,6 +175,13 @@ int dt_options_parts(const dt_options *o, int world)
 
 dt_status (*dt_options_mode)(dt_options *o, int world);
 
+bool dt_option_decides(const dt_option_row *row, const dt_options *o)
+{
+    if (row->scope == DT_SCOPE_LENGTH)
+        return strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
+    return row->scope == DT_SCOPE_RESULT;
+}
+
 dt_status dt_options_check_cuts(const dt_options *o)
 {
     if (dt_options_mode || (!o->strategy[0] && o->tensor_parallel <= 1))

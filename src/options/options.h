@@ -310,6 +310,9 @@ dt_status dt_option_set(const dt_option_row *row, dt_options *o, const char *tex
                         const char *place, dt_status code) DT_MUST_CHECK;
 /* What a text means that dt_option_set has accepted. Local. */
 dt_option_form dt_option_meaning(const dt_option_syntax *syntax, const char *text);
+/* Whether it decides the bits of this run's steps. Without a schedule over the whole run, steps
+ * already done are the same in a longer or shorter one. Local. */
+bool dt_option_decides(const dt_option_row *row, const dt_options *o);
 const dt_option_row *dt_option_find(const char *name); /* '-' or '_'; NULL: unknown */
 /* The option that is meant by an unknown name: the one that other programs call so, else the one
  * whose name is the fewest edits away (Levenshtein), if they are few. With on_line it may also be

@@ -193,11 +193,9 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
     r->used = 0;
     say(r,
         "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,\"loss\":%s,\"loss_shard0\":%s,\"lr\":%s,"
-        "\"images\":%lld",
+        "\"images\":%lld,\"seconds\":%s,\"images_per_s\":%s,\"time\":%.3f}\n",
         (long long)s->epoch, (long long)s->run_step, NUMBER(s->loss), NUMBER(s->first_loss),
-        NUMBER(s->lr), (long long)s->images);
-    r->same = r->used;
-    say(r, ",\"seconds\":%s,\"images_per_s\":%s,\"time\":%.3f}\n", NUMBER(s->seconds),
+        NUMBER(s->lr), (long long)s->images, NUMBER(s->seconds),
         NUMBER(dt_images_per_s(s->images, s->seconds)), s->time);
     return append(r);
 }
@@ -231,7 +229,6 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
         (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
         NUMBER(dt_test_accuracy(e)), e->held_out ? ",\"held_out\":true" : "");
     say_classes(r, e);
-    r->same = r->used;
     say(r, ",\"seconds\":%s,\"time\":%.3f}\n", NUMBER(e->seconds), e->time);
     return append(r);
 }

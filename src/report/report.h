@@ -104,9 +104,9 @@ typedef struct dt_report {
     double seconds, shown_seconds;
     int64_t images, shown_images;
     int metrics;  /* descriptor of metrics.jsonl where setup.path is set; owned */
-    /* The last line; its first `same` characters are the same in every run of the recipe. */
+    /* The last line; up to ,"seconds" it is the same in every run of the recipe. */
     char line[DT_LINE_CHARS];
-    size_t used, same;
+    size_t used;
     int64_t lost; /* its lines since the last that was written */
 } dt_report;
 

@@ -14,15 +14,6 @@ void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 
 /* ---- Does it belong to this run? ------------------------------------------------------------ */
 
-/* Without a schedule over the whole run, steps already done are the same steps in a longer or
- * shorter one. */
-static bool changes_run(const dt_option_row *row, const dt_options *o)
-{
-    if (row->scope == DT_SCOPE_LENGTH)
-        return strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
-    return row->scope == DT_SCOPE_RESULT;
-}
-
 /* One line if they differ, as checkpoints have texts. */
 static bool note_difference(const char *name, const char *then, const char *now, bool matters)
 {
@@ -59,7 +50,7 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
 
     for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        if (row->scope >= DT_SCOPE_HERE || changes_run(row, &r->o) != matters)
+        if (row->scope >= DT_SCOPE_HERE || dt_option_decides(row, &r->o) != matters)
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
