@@ -109,7 +109,7 @@ job_ends 130
 
 # mpirun that is told to stop while it starts other hosts' daemons ends with 0, as if a run were complete:
 # it is where a rank says so
-printf '#!/bin/sh\ntrap "exit 0" USR1\ntouch "%s"\n[ -z "$SAYS" ] || trap "echo \\"$SAYS\\" >&2; exit 0" USR1\n' "$tmp/deaf/here" >"$tmp/deaf/mpirun"
+printf '#!/bin/sh\ntrap "[ -z \\"$SAYS\\" ] || echo \\"$SAYS\\" >&2; exit 0" USR1\ntouch "%s"\n' "$tmp/deaf/here" >"$tmp/deaf/mpirun"
 printf 'while :; do sleep 0.1; done\n' >>"$tmp/deaf/mpirun"
 while IFS='|' read -r signal says want; do
     rm -f "$tmp/deaf/here"
