@@ -241,7 +241,7 @@ dt_status dt_outfile_open(dt_outfile *f, const dt_target *t) DT_MUST_CHECK;
 /* DT_IO; DT_NOMEM: ulimit -f is lower. */
 dt_status dt_outfile_write(dt_outfile *f, const void *data, uint64_t bytes) DT_MUST_CHECK;
 /* Sync and close; unless its folder is fresh, give it its name and sync the folder. w may be NULL.
- * The file stays when f is abandoned afterwards. DT_IO. */
+ * The file stays when f is abandoned afterwards. DT_IO; DT_CANTCREATE: a folder has that name. */
 dt_status dt_outfile_finish(dt_outfile *f, dt_written *w) DT_MUST_CHECK;
 /* Close what is open and unlink what is not finished; a zeroed f with fd -1 is allowed. */
 void dt_outfile_abandon(dt_outfile *f);
