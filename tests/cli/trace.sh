@@ -86,7 +86,7 @@ done
 launch 2 "${run[@]}" --bn sync --shards 3 --out "$tmp/sync" --trace "$tmp/sync.json@1:9"
 must reads "$tmp/sync.json" 2 1 6 "$tmp/plan" # the run has six
 must grep -q 'statistics of the group' "$tmp/sync.json"
-must test "$(grep -c 'dtrain: warning' "$tmp/stderr")" = 0
+must test "$(grep -c 'dtrain: warning: --trace' "$tmp/stderr")" = 0
 
 # clocks that are 5000 s apart
 if unshare -T --monotonic 5000 true 2>/dev/null; then
