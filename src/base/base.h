@@ -345,6 +345,9 @@ static inline size_t dt_dtype_bytes(dt_dtype t)
 }
 const char *dt_dtype_name(dt_dtype t); /* "fp32", "bf16" */
 
+/* Numbers of a patch of 2x2 pixels, in the order of a kernel in files: [channel][row][column]. */
+enum { DT_PATCH = 3 * 2 * 2 };
+
 /* An X-list as one string of its names, a space before each: DT_NET_LIST(DT_WORD). */
 #define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
 #define DT_FIRST_WORD(name, ...) #name

@@ -1,6 +1,7 @@
 /* loops.c - the inner loops, see loops.h: those of forks, additions and ReLU here, the others in
- * loops_norm.h and loops_pool.h, and the table. Compiled once for each instruction set, under the
- * names that loops_avx2.c and loops_avx512.c give. */
+ * loops_gelu.h, loops_norm.h and loops_pool.h, and the table. Compiled once for each instruction
+ * set, under the names that loops_avx2.c and loops_avx512.c give. */
+#include "loops_gelu.h"
 #include "loops_norm.h"
 #include "loops_pool.h"
 

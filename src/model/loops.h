@@ -21,6 +21,8 @@ typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
     X(add_backward, elements, d_out)                                                               \
     X(relu_forward, elements, out)                                                                 \
     X(relu_backward, elements, d_in[0])                                                            \
+    X(gelu_forward, elements, out)                                                                 \
+    X(gelu_backward, elements, d_in[0])                                                            \
     X(maxpool_forward, windows, out)                                                               \
     X(maxpool_backward, lines, d_in[0])                                                            \
     X(globalavgpool_forward, images, out)                                                          \
@@ -52,7 +54,7 @@ dt_status dt_loops_prepare(dt_step *s, dt_model *m);
 /* Run all items, neighbouring ones on one thread. At most ceil(items / grain) of the step's threads
  * take part; if one does, no other is woken. */
 void dt_loop_run(const dt_call *c, dt_loop loop, int64_t items, int64_t grain);
-enum { DT_LOOP_GRAIN = 1 << 15 }; /* elements worth a thread's while: some 10 us */
+enum { DT_LOOP_GRAIN = 1 << 15 };                 /* elements worth a thread's while: some 10 us */
 static inline int64_t dt_loop_grain(int64_t work) /* of items of so many elements */
 {
     return work < DT_LOOP_GRAIN ? DT_LOOP_GRAIN / work : 1;

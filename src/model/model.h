@@ -17,7 +17,7 @@
 
 /* Batch norm's constants are the network's, classes the data source's. */
 typedef struct dt_net_spec {
-    const char *net;     /* "resnet50", "vgg11", "resnet9", "mlp" */
+    const char *net;     /* "resnet50", "vgg11", "resnet9", "airbench", "mlp" */
     const char *variant; /* resnet50: "mindspore", "torchvision"; vgg11: "wide" has three
                           * linear layers, any other text one; other networks ignore it */
     const char *stem;    /* resnet50: "imagenet", "cifar"; others ignore it */
@@ -32,7 +32,7 @@ typedef struct dt_net dt_net; /* immutable once created; its members are below *
 dt_status dt_net_create(dt_net **net, const dt_net_spec *spec) DT_MUST_CHECK;
 void dt_net_destroy(dt_net *net);
 /* One file net_<name>.c each. */
-#define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9) X(mlp)
+#define DT_NET_LIST(X) X(resnet50) X(vgg11) X(resnet9) X(airbench) X(mlp)
 
 /* ---- Parameters and buffers ----------------------------------------------------------- */
 
@@ -45,6 +45,8 @@ typedef struct dt_param {
     int64_t pixels; /* of a kernel, or of the image that a linear layer reads; 1 */
     size_t count;   /* elements */
     size_t offset;  /* floats from the slab's start; a multiple of 16 */
+    bool frozen;    /* it is not trained; its gradient is computed all the same */
+    int epochs;     /* it is trained in the first so many; 0: in all */
 } dt_param;
 typedef struct dt_norm { /* one batch norm's running statistics */
     char name[64];       /* "layer1.0.bn1": prefix of running_mean, running_var */
@@ -56,11 +58,12 @@ struct dt_net {          /* read only */
     dt_net_spec spec;    /* image_size resolved */
     const char *schemes; /* the namings that the network has, each with a space before it */
     dt_param *param; /* [params], in state_dict order; offsets fall from the first to the last */
-    dt_norm *norm;       /* [norms], in state_dict order */
+    dt_norm *norm;   /* [norms], in state_dict order */
     size_t params, norms;
     size_t slab_floats;     /* master, gradient, momentum: each */
     size_t norm_channels;   /* running mean, running variance: each */
-    size_t weight_total;    /* trainable numbers, without padding */
+    size_t weight_total;    /* numbers of all parameters, without padding */
+    bool whitens;           /* the first one is made of the images: dt_model_whiten */
     size_t ops;             /* operations, the last of which makes the logits; the loss is none */
     struct dt_net_own *own; /* private to src/model and to extras: net.h */
 };
@@ -172,6 +175,10 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
+/* After it, of a net that whitens: its filters become the eigenvectors of the mean of p p' over
+ * patches p, each, and its negative, at a scale that gives outputs of mean square 1. `patches` is
+ * overwritten. Packs. */
+void dt_model_whiten(dt_model *m, double patches[DT_PATCH][DT_PATCH]);
 /* Pack part `part` of the home parameters' copies, 1 / parts of their bytes, and all copies of
  * DT_SLAB_CUT. Call it after every write to the master weights; ranks that share one set of copies
  * pack a part each. */

@@ -58,6 +58,8 @@ dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param
         p->count *= (size_t)dim[i];
         p->pixels *= i < 2 ? 1 : dim[i];
     }
+    p->frozen = n->attr.frozen && n->n_param == 0;
+    p->epochs = kind == DT_BIAS ? n->attr.bias_epochs : 0;
     net->own->init[net->params] = init;
     net->weight_total += p->count;
     n->param[n->n_param++] = (int)net->params++;
@@ -159,8 +161,8 @@ static dt_status net_resolve(const dt_net_row *row, dt_net_spec *spec)
         return dt_fail(DT_CONFIG, "%s%s: image size %d, want at least %d", row->name, row->why,
                        spec->image_size, row->least);
     if (row->most && spec->image_size > row->most)
-        return dt_fail(DT_CONFIG, "%s: image size %d, want at most %d", row->name,
-                       spec->image_size, row->most);
+        return dt_fail(DT_CONFIG, "%s: image size %d, want at most %d", row->name, spec->image_size,
+                       row->most);
     return DT_OK;
 }
 

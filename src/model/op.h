@@ -26,7 +26,10 @@ typedef struct dt_attr {
     float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
                                               normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
-    bool flat;                          /* a move: an image becomes a pixel of all its features */
+    bool dirac;      /* conv2d: filter i, of as many as there are inputs, passes on input i */
+    bool frozen;     /* conv2d, batchnorm: weight or gamma keeps its initial numbers */
+    int bias_epochs; /* conv2d: its bias is trained in the first so many; 0: in all */
+    bool flat;       /* a move: an image becomes a pixel of all its features */
 } dt_attr;
 
 enum { DT_MAX_IN = 2, DT_MAX_PARAM = 2 };
@@ -57,10 +60,11 @@ dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels
                           dt_shape *out) DT_MUST_CHECK;
 
 /* Initialiser of one parameter. UNIFORM: U(a, b), a == b is the constant a. NORMAL:
- * standard deviation a. */
+ * standard deviation a. `dirac`: then some filters as dt_attr says. */
 typedef struct dt_init {
     enum { DT_INIT_UNIFORM, DT_INIT_NORMAL } kind;
     double a, b;
+    bool dirac;
 } dt_init;
 
 /* For dt_op.declare: what the node owns goes into the net's tables. */
@@ -151,7 +155,7 @@ struct dt_op {
 #define DT_OP_LIST(X) /* a row per operation; also in extra: convert/onnx.c, costs/work.c */       \
     X(conv2d)                                                                                      \
     X(linear)                                                                                      \
-    X(batchnorm) X(relu) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)
+    X(batchnorm) X(relu) X(gelu) X(maxpool) X(globalavgpool) X(add) X(fork) X(softmax_xent)
 
 #define X(name) extern const dt_op dt_op_##name;
 DT_OP_LIST(X)

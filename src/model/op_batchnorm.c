@@ -15,8 +15,8 @@
 static dt_status batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const float *gamma = n->attr.init_gamma;
-    const dt_init gamma_init = {DT_INIT_UNIFORM, (double)gamma[0], (double)gamma[1]};
-    const dt_init beta_init = {DT_INIT_UNIFORM, 0, 0};
+    const dt_init gamma_init = {DT_INIT_UNIFORM, (double)gamma[0], (double)gamma[1], false};
+    const dt_init beta_init = {DT_INIT_UNIFORM, 0, 0, false};
 
     DT_TRY(dt_declare_param(net, n, "weight", DT_GAMMA, 1, &in[0].c, gamma_init));
     DT_TRY(dt_declare_param(net, n, "bias", DT_BETA, 1, &in[0].c, beta_init));

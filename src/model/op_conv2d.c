@@ -20,11 +20,11 @@ static dt_status linear_infer(const dt_node *n, const dt_shape *in, dt_shape *ou
 }
 
 /* What bounds mean is said in op.h, dt_attr. */
-static dt_init conv_init(const float bound[2])
+static dt_init conv_init(const float bound[2], bool dirac)
 {
     if (bound[0] == bound[1] && bound[0] > 0)
-        return (dt_init){DT_INIT_NORMAL, (double)bound[0], 0};
-    return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1]};
+        return (dt_init){DT_INIT_NORMAL, (double)bound[0], 0, dirac};
+    return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1], dirac};
 }
 
 /* A weight of shape dim [rank], then, if attr.bias, a bias of attr.out numbers. */
@@ -32,8 +32,10 @@ static dt_status conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *
 {
     const dt_attr *a = &n->attr;
 
-    DT_TRY(dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim, conv_init(a->init_weight)));
-    return a->bias ? dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out, conv_init(a->init_bias))
+    DT_TRY(dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim,
+                            conv_init(a->init_weight, a->dirac)));
+    return a->bias ? dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out,
+                                      conv_init(a->init_bias, false))
                    : DT_OK;
 }
 

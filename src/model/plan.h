@@ -86,6 +86,9 @@ struct dt_plan {
     dt_digest digest;
 };
 
+/* Takes a parameter's numbers as files have them, and writes the model's part to its place. */
+void dt_model_place(dt_model *m, size_t param, const float *file);
+
 /* The memory of a value that is no alias, else NULL. */
 static inline const dt_block *dt_plan_own_block(const dt_plan *p, int value)
 {

@@ -58,8 +58,8 @@ static size_t largest_param(const dt_net *net)
     return largest;
 }
 
-/* Of the parameter as files have it, output channel by output channel: what the model has. */
-static void init_piece(const dt_model *m, size_t param, const float *file)
+/* Output channel by output channel. */
+void dt_model_place(dt_model *m, size_t param, const float *file)
 {
     const dt_piece x = dt_model_piece(m, param);
     dt_param own = m->net->param[param];
@@ -72,6 +72,18 @@ static void init_piece(const dt_model *m, size_t param, const float *file)
     own.dim[0] = x.out.count;
     own.count = x.count;
     dt_param_from_file(&own, file, m->cut_master + x.offset);
+}
+
+/* 1 in the middle of one input, 0 elsewhere (torch.nn.init.dirac_). */
+static void init_dirac(const dt_param *p, float *file)
+{
+    const size_t outs = (size_t)p->dim[0], ins = (size_t)p->dim[1], pixels = (size_t)p->pixels;
+    const size_t middle = (size_t)(p->dim[2] / 2 * p->dim[3] + p->dim[3] / 2);
+
+    for (size_t i = 0; i < DT_MIN(outs, ins); i++) {
+        memset(file + i * ins * pixels, 0, ins * pixels * sizeof *file);
+        file[(i * ins + i) * pixels + middle] = 1;
+    }
 }
 
 dt_status dt_model_init(dt_model *m, uint32_t seed)
@@ -88,7 +100,9 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
         else
             dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
                             (uint32_t)i);
-        init_piece(m, i, file);
+        if (init->dirac)
+            init_dirac(p, file);
+        dt_model_place(m, i, file);
     }
     free(file);
     for (size_t c = 0; c < net->norm_channels; c++) {

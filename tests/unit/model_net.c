@@ -44,6 +44,7 @@ TEST(counts)
         {resnet("mindspore", "cifar", 32), 23520842, 161, 1222},
         {vgg, 9231114, 34, 152.8},
         {{.net = "resnet9", .classes = 10, .width_divisor = 1}, 6573120, 25, 379.3},
+        {{.net = "airbench", .classes = 10, .width_divisor = 1}, 1972792, 21, 118.1},
         {wide(32, 10), 28149514, 38, 171.7},
         {wide(224, 1000), 132868840, 38, 7609}, /* torchvision's vgg11_bn */
         {{.net = "mlp", .classes = 10, .width_divisor = 1}, 1640330, 6, 1.64},

@@ -3,7 +3,7 @@
 #include "net.h"
 #include "split/split.h"
 
-static const char *const nets[] = {"vgg11", "resnet50", "resnet9", "mlp"};
+static const char *const nets[] = {"vgg11", "resnet50", "resnet9", "airbench", "mlp"};
 static const char *const strategies[] = {"all=out", "classifier=out fc=out linear=out output=out",
                                          "features.{4,15}=out layer*.conv2=out *conv1=out",
                                          "all=out *.0=batch layer3*=batch", "all=batch"};
