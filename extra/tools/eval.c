@@ -12,9 +12,10 @@ static void print_text(const dt_run *r, const dt_test_result *t)
 
     printf("%s loss %.6f, accuracy %.2f %% (%lld of %lld)\n", r->o.holdout ? "held-out" : "test",
            t->loss, 100 * t->accuracy, (long long)t->correct, (long long)t->images);
-    if (strcmp(r->o.tta, "flip") == 0)
-        printf("with mirror images %.2f %% (%lld of %lld)\n",
-               100 * (double)t->flipped / (double)t->images, (long long)t->flipped,
+    if (strcmp(r->o.tta, "none") != 0)
+        printf("with mirror images%s %.2f %% (%lld of %lld)\n",
+               strcmp(r->o.tta, "flip") == 0 ? "" : " and crops",
+               100 * (double)t->viewed / (double)t->images, (long long)t->viewed,
                (long long)t->images);
     if (!t->confusion)
         return;
@@ -42,14 +43,16 @@ static void print_json(const dt_run *r, const dt_test_result *t)
         json_array_append_new(rows, row);
         json_array_append_new(accuracy, json_real(dt_class_accuracy(t, c)));
     }
-    json_t *flipped =
-        strcmp(r->o.tta, "flip") == 0 ? json_real((double)t->flipped / (double)t->images) : NULL;
-    json_t *j =
-        json_pack("{s:f, s:f, s:I, s:I, s:b, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss,
-                  "test_accuracy", t->accuracy, "correct", (json_int_t)t->correct, "images",
-                  (json_int_t)t->images, "held_out", r->o.holdout > 0, "class_names",
-                  json_loads(dt_source_describe(r->source)->class_names, 0, NULL), "class_accuracy",
-                  accuracy, "confusion", rows, "tta_flip_accuracy", flipped);
+    json_t *viewed =
+        strcmp(r->o.tta, "none") != 0 ? json_real((double)t->viewed / (double)t->images) : NULL;
+    char name[40];
+
+    snprintf(name, sizeof name, "tta_%s_accuracy", r->o.tta);
+    json_t *j = json_pack("{s:f, s:f, s:I, s:I, s:b, s:o, s:o, s:o*, s:o*}", "test_loss", t->loss,
+                          "test_accuracy", t->accuracy, "correct", (json_int_t)t->correct, "images",
+                          (json_int_t)t->images, "held_out", r->o.holdout > 0, "class_names",
+                          json_loads(dt_source_describe(r->source)->class_names, 0, NULL),
+                          "class_accuracy", accuracy, "confusion", rows, name, viewed);
     if (j && json_dumpf(j, stdout, JSON_REAL_PRECISION(9)) == 0)
         putchar('\n');
     json_decref(j);

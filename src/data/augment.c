@@ -56,9 +56,9 @@ static void augment_named(dt_augment *a, const dt_loader_opts *opts)
 {
     float mean[3], std[3];
 
-#define X(name, zeros, mirrors)                                                                    \
+#define X(name, pixels, mirrored, flips, turns)                                                    \
     if (strcmp(opts->augment, #name) == 0)                                                         \
-        a->pad = zeros, a->flip = mirrors;
+        a->pad = pixels, a->mirrors = mirrored, a->flip = flips, a->alternates = turns;
     DT_AUGMENT_LIST(X)
 #undef X
 #define X(name, to_bytes)                                                                          \
@@ -113,8 +113,13 @@ dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch, int
     dt_random(seed, DT_STREAM_AUGMENT, (uint32_t)epoch, (uint64_t)sample, 0, bits);
     dt_window w = {.top = (int)dt_below(bits[0], places) - a->pad,
                    .left = (int)dt_below(bits[1], places) - a->pad,
+                   .mirrors = a->mirrors,
                    .flip = a->flip && dt_below(bits[2], 2) == 1,
                    .hole = a->cutout};
+    if (a->alternates) { /* as in the first epoch, whose draw it is, or the other way */
+        dt_random(seed, DT_STREAM_AUGMENT, 0, (uint64_t)sample, 0, bits);
+        w.flip = (dt_below(bits[2], 2) == 1) != (epoch % 2 == 1);
+    }
     if (w.hole > 0) {
         dt_random(seed, DT_STREAM_AUGMENT, (uint32_t)epoch, (uint64_t)sample, 1, bits);
         w.hole_top = (int)dt_below(bits[0], (uint32_t)a->height) - w.hole / 2;
@@ -123,16 +128,24 @@ dt_window dt_augment_draw(const dt_augment *a, uint32_t seed, int64_t epoch, int
     return w;
 }
 
+/* Place `at` on a line of n pixels, mirrored at its edges, which are there once: -1 is 1. */
+static int augment_mirror(int at, int n)
+{
+    const int inside = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
+    return DT_MIN(DT_MAX(inside, 0), n - 1); /* of an image smaller than the padding */
+}
+
 /* Row r of the window into line [width][3]: normalised, or bytes. */
 static void augment_line(const dt_augment *a, const uint8_t *source, dt_window w, int r,
                          float *restrict line)
 {
-    const int from = r + w.top;
+    const int from = w.mirrors ? augment_mirror(r + w.top, a->height) : r + w.top;
     const bool inside = from >= 0 && from < a->height;
     const uint8_t *pixels = source + 3 * (size_t)a->width * (size_t)(inside ? from : 0);
 
     for (int x = 0; x < a->width; x++) {
-        const int at = (w.flip ? a->width - 1 - x : x) + w.left;
+        const int place = (w.flip ? a->width - 1 - x : x) + w.left;
+        const int at = w.mirrors ? augment_mirror(place, a->width) : place;
         const bool seen = inside && at >= 0 && at < a->width;
         const uint8_t *p = pixels + 3 * (seen ? at : 0);
         for (int c = 0; c < 3; c++) {

@@ -15,7 +15,8 @@ dt_tap dt_tap_at(int in, int out, int i);
 
 /* Which part of the source is seen: cropped, then mirrored. */
 typedef struct dt_window {
-    int top, left; /* first row and column of the crop; outside the source is black */
+    int top, left; /* first row and column of the crop; outside the source is black, or */
+    bool mirrors;  /* what the source has as far inside its edge */
     bool flip;
     int hole, hole_top, hole_left; /* side and place of the cutout, after the mirror; 0: none */
 } dt_window;
@@ -24,7 +25,9 @@ typedef struct dt_augment {
     int height, width;    /* of the source and of the crop */
     int size;             /* output height = width */
     int pad;              /* of the random crop, 0: none */
+    bool mirrors;         /* the padding is the image, mirrored */
     bool flip;            /* mirror with probability 1/2 */
+    bool alternates;      /* in the first epoch; then every other time */
     int cutout;           /* side of the square, 0: none */
     dt_dtype type;        /* of the output */
     bool rounds;          /* interpolates bytes to bytes, normalises then */

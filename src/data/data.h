@@ -53,6 +53,11 @@ dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
+/* The mean of p p' over all patches p of the first `images` training images, normalised by that
+ * name, at the size they have in memory. */
+void dt_source_patches(const dt_source *s, const char *normalize, int64_t images,
+                       double out[DT_PATCH][DT_PATCH]);
+
 /* A source may start this program anew as a decoder process, so main calls this first. A decoder
  * process works in this call, which ends it or returns its exit code. Elsewhere: -1. */
 int dt_source_serve(int argc, char **argv);
@@ -63,11 +68,18 @@ int dt_source_serve(int argc, char **argv);
 #define DT_NORMALIZE_LIST(X) /* name, mean, std */                                                 \
     X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                              \
     X(cifar, 0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.2010f)                                 \
-    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255, 66.7f / 255)
+    X(cs744, 125.3f / 255, 123.0f / 255, 113.9f / 255, 63.0f / 255, 62.1f / 255, 66.7f / 255)      \
+    X(airbench, 0.4914f, 0.4822f, 0.4465f, 0.2470f, 0.2435f, 0.2616f)
 /* False: there is no such name, and nothing is written. */
 bool dt_normalize_find(const char *name, float mean[3], float std[3]);
-/* Name, zero padding on each side before the crop, random horizontal flip. */
-#define DT_AUGMENT_LIST(X) X(cifar, 4, true) X(none, 0, false)
+/* Name, padding on each side before the crop, whether it is the image mirrored (else black),
+ * horizontal flip, whether it alternates: an image's first side is random, then the two take turns,
+ * epoch by epoch (Keller Jordan, arXiv 2404.00498, section 3.6; its program pads by 2). */
+#define DT_AUGMENT_LIST(X)                                                                         \
+    X(cifar, 4, false, true, false)                                                                \
+    X(alternate, 4, false, true, true)                                                             \
+    X(airbench, 2, true, true, true)                                                               \
+    X(none, 0, false, false, false)
 /* Name, whether resized images are rounded to bytes before they are normalised. The bytes are
  * the ones that MindSpore 2.10's vision.Resize and OpenCV's resize give (INTER_LINEAR, 8 bits). */
 #define DT_RESIZE_LIST(X) X(float, false) X(uint8, true)
@@ -111,7 +123,8 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
  * `epoch` counts from 0. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
-/* Test images [first, first + count), normalised and resized only; `flip`: their mirror images. */
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, bool flip, void *images,
+/* Test images [first, first + count), normalised and resized only. shift: moved by so many pixels
+ * up and left, what appears being the image mirrored; flip: then their mirror images. */
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, int shift, bool flip, void *images,
                     int32_t *labels);
 #endif

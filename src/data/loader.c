@@ -96,11 +96,13 @@ void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void 
                      sample[i], i, images, labels);
 }
 
-void dt_loader_test(dt_loader *l, int64_t first, int64_t count, bool flip, void *images,
+void dt_loader_test(dt_loader *l, int64_t first, int64_t count, int shift, bool flip, void *images,
                     int32_t *labels)
 {
+    const dt_window window = {.top = shift, .left = shift, .mirrors = true, .flip = flip};
+
     assert(first >= 0 && count >= 0 && first + count <= l->info->test);
 #pragma omp parallel for schedule(static) num_threads(l->opts.threads) if (l->opts.threads > 1)
     for (int64_t i = 0; i < count; i++)
-        loader_image(l, true, (dt_window){.flip = flip}, first + i, i, images, labels);
+        loader_image(l, true, window, first + i, i, images, labels);
 }

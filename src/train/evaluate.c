@@ -21,37 +21,52 @@ static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)
     return tree_sum(loss_bits, a, a + half) + tree_sum(loss_bits, a + half, b);
 }
 
-static bool flips(const dt_run *r)
+/* What --tta adds to an image: its first views, and what their logits count. With all of them the
+ * image and its mirror image count half together, both moved by a pixel up and left, or down and
+ * right, the other half (Keller Jordan, arXiv 2404.00498, section 3.5). */
+typedef struct view {
+    int shift;
+    bool flip;
+    float weight;
+} view;
+static const view views[] = {{0, false, 2}, {0, true, 2},  {-1, false, 1},
+                             {-1, true, 1}, {1, false, 1}, {1, true, 1}};
+
+static size_t views_of(const dt_run *r)
 {
-    return strcmp(r->o.tta, "flip") == 0;
+    return strcmp(r->o.tta, "flip") == 0    ? 2
+           : strcmp(r->o.tta, "crops") == 0 ? DT_COUNT_OF(views)
+                                            : 1;
 }
 
 /* The wave's chunks through the network; this rank loads its own. Where no layer is cut, that is
  * all of it. */
-static dt_status run_chunks(dt_run *r, int64_t first, int64_t count, bool flipped)
+static dt_status run_chunks(dt_run *r, int64_t first, int64_t count, const view *v)
 {
     dt_contexts *c = &r->test;
     dt_exec *e = c->now[c->first_home];
     const dt_wave wave = dt_contexts_wave(r, c);
 
     if (e)
-        dt_loader_test(r->loader, first, count, flipped, dt_exec_input(e), dt_exec_labels(e));
+        dt_loader_test(r->loader, first, count, v->shift, v->flip, dt_exec_input(e),
+                       dt_exec_labels(e));
     return dt_exec_forward(&wave, NULL, c->result);
 }
 
-/* The mirror images of a chunk: the logits of both are added. */
-static dt_status flip_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
+/* The other views of a chunk: the logits of all are added. */
+static dt_status view_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count, int64_t *right)
 {
     const int classes = r->net->spec.classes;
     const size_t logits = (size_t)(count * classes);
+    dt_status st = DT_OK;
     float *sum = NULL;
 
     DT_TRY(dt_calloc(&sum, logits, sizeof *sum, "the logits of a chunk"));
-    if (e)
-        memcpy(sum, dt_exec_logits(e), logits * sizeof *sum);
-    const dt_status st = run_chunks(r, first, count, true);
-    for (size_t i = 0; i < logits; i++)
-        sum[i] += dt_exec_logits(e)[i];
+    for (const view *v = views; v < views + views_of(r) && st == DT_OK; v++) {
+        st = v > views ? run_chunks(r, first, count, v) : DT_OK; /* the first has been run */
+        for (size_t i = 0; i < logits; i++)
+            sum[i] += v->weight * dt_exec_logits(e)[i];
+    }
     for (int64_t i = 0; i < count; i++)
         *right += dt_logits_choose(sum + i * classes, classes) == dt_exec_labels(e)[i];
     free(sum);
@@ -74,7 +89,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
     for (int i = 0; i < c->width; i++)
         DT_TRY(dt_contexts_find(c, i, chunk_images(r, k - c->first_home + i)));
     dt_exec *e = c->now[c->first_home];
-    DT_TRY(run_chunks(r, first, count, false));
+    DT_TRY(run_chunks(r, first, count, views));
     if (e)
         memcpy(&r->tally[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
@@ -90,7 +105,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
         if (t->confusion)
             t->confusion[label * classes + chosen]++;
     }
-    return flips(r) ? flip_chunk(r, e, first, count, &t->flipped) : DT_OK;
+    return views_of(r) > 1 ? view_chunk(r, e, first, count, &t->viewed) : DT_OK;
 }
 
 /* Chunks in rounds, one of each rank. After a round all know whether one was asked to stop, or
@@ -128,7 +143,7 @@ static dt_status take_tally(dt_run *r, int64_t chunks, dt_test_result *t, size_t
     if (!r->tally)
         DT_TRY(dt_calloc(&r->tally, *words, sizeof *r->tally, "evaluation"));
     memset(r->tally, 0, *words * sizeof *r->tally);
-    t->class_images = r->tally + chunks + 1; /* behind the losses and `flipped` */
+    t->class_images = r->tally + chunks + 1; /* behind the losses and `viewed` */
     t->class_correct = t->class_images + classes;
     t->confusion = r->o.confusion ? t->class_correct + classes : NULL;
     return DT_OK;
@@ -148,9 +163,9 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
     DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t)));
     if (average.net)
         DT_TRY(dt_run_use(r, &w));
-    r->tally[chunks] = t.flipped;
+    r->tally[chunks] = t.viewed;
     DT_TRY(dt_comm_sum_i64(r->comm, r->tally, words));
-    t.flipped = r->tally[chunks];
+    t.viewed = r->tally[chunks];
     t.loss = dt_nan_unsigned(tree_sum(r->tally, 0, chunks) / (double)images);
     for (int c = 0; c < r->net->spec.classes; c++)
         t.correct += t.class_correct[c];

@@ -23,7 +23,7 @@ typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm
 typedef struct dt_domain {
     dt_comm *comm; /* borrowed */
     dt_slab master, momentum, packed, gradients;
-    dt_slab average; /* --ema: averages of weights; DT_SLAB_HOME: then of running statistics */
+    dt_slab average; /* averages of weights; DT_SLAB_HOME: then of running statistics */
     dt_exchange *exchange;
     dt_optim optim;
     dt_lockstep *lockstep; /* NULL: no shards share statistics */
@@ -142,7 +142,7 @@ static inline const char *dt_run_isa(const dt_run *r)
 }
 /* The run's numbers as files and hashes want them; borrowed from r. Local. */
 dt_weights dt_run_weights(const dt_run *r);
-/* The averages of --ema; net is NULL without. Local. */
+/* The averages of --ema or --lookahead; net is NULL without. Local. */
 dt_weights dt_run_average(const dt_run *r);
 /* A checkpoint's numbers of the run, without its position. Local. */
 dt_snapshot dt_run_snapshot(const dt_run *r);
@@ -195,7 +195,7 @@ typedef struct dt_test_result {
     bool stop; /* a rank was asked to stop: the test ended early, and below is nothing */
     double loss, accuracy;
     int64_t correct, images;
-    int64_t flipped; /* correct with the logits of each image and its mirror image added: --tta */
+    int64_t viewed; /* correct with the logits of each image's views added: --tta */
     /* Until the next test: [classes] images and correct ones; [classes][classes] images of a class
      * (row) by the network's answer, NULL without --confusion. */
     int64_t *class_images, *class_correct, *confusion;

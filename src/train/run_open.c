@@ -208,6 +208,21 @@ static dt_status open_network(dt_run *r)
     return compile_test(r);
 }
 
+/* The patches of the first 5,000 images (main in airbench94 of
+ * github.com/KellerJordan/cifar10-airbench). */
+static dt_status init_model(dt_run *r)
+{
+    enum { IMAGES = 5000 };
+    double patches[DT_PATCH][DT_PATCH];
+
+    DT_TRY(dt_model_init(r->model, (uint32_t)r->o.seed));
+    if (!r->trains || !r->net->whitens)
+        return DT_OK;
+    dt_source_patches(r->source, r->o.normalize, IMAGES, patches);
+    dt_model_whiten(r->model, patches);
+    return DT_OK;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------ */
 
 dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
@@ -234,7 +249,7 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, dt_fingerprint_run(r), out);
     DT_GO(st, dt_run_take_memory(r), out);
     if (r->writes || dt_grid_cuts(r)) /* every rank has pieces of its own */
-        st = dt_model_init(r->model, (uint32_t)r->o.seed);
+        st = init_model(r);
     DT_GO(st, dt_comm_agree(c, st), out);
     st = dt_grid_cuts(r) ? dt_run_pack(r) : DT_OK;
 

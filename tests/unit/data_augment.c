@@ -291,6 +291,45 @@ TEST(cutout_blanks_a_square)
         assert_true(centres[i] > 0);
 }
 
+/* The two sides of an image take turns from a random first one; the edges are mirrored. */
+TEST(sides_take_turns)
+{
+    enum { SIDE = 8, SAMPLES = 1000 };
+    const dt_source_info info = {.height = SIDE, .width = SIDE};
+    const dt_loader_opts turns = opts_of("airbench", "float", SIDE);
+    const dt_loader_opts random = opts_of("cifar", "float", SIDE);
+    uint8_t image[3 * SIDE * SIDE];
+    int flipped = 0, far = 0;
+    dt_augment a, usual;
+
+    draw(image, sizeof image, 0);
+    assert_ok(dt_augment_init(&a, &info, &turns));
+    assert_ok(dt_augment_init(&usual, &info, &random));
+    for (int i = 0; i < SAMPLES; i++) {
+        const bool first = dt_augment_draw(&a, 1, 0, i).flip;
+        assert_true(first == dt_augment_draw(&usual, 1, 0, i).flip);
+        flipped += first;
+        for (int epoch = 1; epoch < 5; epoch++) {
+            const dt_window w = dt_augment_draw(&a, 1, epoch, i);
+            assert_true(w.flip == (first != (epoch % 2 == 1)) && w.mirrors);
+            assert_true(abs(w.top) <= 2 && abs(w.left) <= 2);
+            far += w.top == -2 && w.left == 2;
+        }
+    }
+    assert_in_range(flipped, SAMPLES / 2 - 80, SAMPLES / 2 + 80); /* five standard deviations */
+    assert_in_range(far, 4 * SAMPLES / 50, 4 * SAMPLES / 15);
+    float *out = augmented(&a, image, (dt_window){.top = -2, .left = 1, .mirrors = true});
+    for (int i = 0; i < 3 * SIDE * SIDE; i++) {
+        static const int rows[SIDE] = {2, 1, 0, 1, 2, 3, 4, 5},
+                         columns[SIDE] = {1, 2, 3, 4, 5, 6, 7, 6};
+        const int y = i / 3 / SIDE, x = i / 3 % SIDE, c = i % 3;
+        assert_true(out[i] == a.level[c][image[3 * (rows[y] * SIDE + columns[x]) + c]]);
+    }
+    free(out);
+    dt_augment_release(&a);
+    dt_augment_release(&usual);
+}
+
 /* All 9 x 9 places and both mirrors are drawn; again for the same key. */
 TEST(draws_are_keyed)
 {

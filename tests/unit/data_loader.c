@@ -205,7 +205,7 @@ TEST(test_images_come_in_order_and_untouched)
     int32_t labels[100], label = -1;
     for (int64_t first = 0; first < 256; first += 100) {
         const int64_t count = first + 100 > 256 ? 56 : 100;
-        dt_loader_test(l, first, count, false, images, labels);
+        dt_loader_test(l, first, count, 0, false, images, labels);
         for (int64_t i = 0; i < count; i++) {
             const dt_digest d = dt_hash_bytes(images + i * VALUES, VALUES * sizeof *images);
             assert_memory_equal(&d, &unseen[first + i], sizeof d);
