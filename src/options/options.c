@@ -178,7 +178,7 @@ dt_status (*dt_options_mode)(dt_options *o, int world);
 bool dt_option_decides(const dt_option_row *row, const dt_options *o)
 {
     if (row->scope == DT_SCOPE_LENGTH)
-        return strcmp(o->schedule, "constant") != 0 && o->schedule_steps == 0;
+        return (strcmp(o->schedule, "constant") != 0 || o->lookahead > 0) && o->schedule_steps == 0;
     return row->scope == DT_SCOPE_RESULT;
 }
 
@@ -213,6 +213,8 @@ dt_status dt_options_check(dt_options *o, int world)
                        "%lld are %lld shards; leave one of them auto",
                        (long long)shards, (long long)accum, world, (long long)accum,
                        (long long)(world * accum));
+    if (o->ema > 0 && o->lookahead > 0)
+        return dt_fail(DT_CONFIG, "--ema and --lookahead both make an average; leave one out");
     const int64_t global = o->global_batch ? o->global_batch : o->batch * shards;
     if (!global)
         return dt_fail(DT_CONFIG, "--batch and --global-batch are both auto; give one");

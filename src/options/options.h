@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include <stdio.h>
 
-#define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(exponential)
+#define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(triangle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)
 #define DT_ISA_WORD(name, text) " " text
 #define DT_ISA_NAMES DT_ISA_LIST(DT_ISA_WORD)
@@ -69,7 +69,7 @@ typedef enum dt_option_scope {
     DT_COUNT(X, holdout, RESULT, DAILY, 0, 0, 1e9, "Data", "N",                                    \
         "keep N training images out, the same for all seeds, and test on them, not on the test images") \
     DT_CHOICE(X, augment, RESULT, DAILY, "cifar", DT_AUGMENT_LIST(DT_WORD), "Data", "NAME",        \
-        "cifar: zero-pad 4, random crop, random flip")                                             \
+        "cifar: zero-pad 4, random crop, random flip; alternate: its two sides take turns; airbench: so, and mirror-pad 2") \
     DT_COUNT(X, cutout, RESULT, DAILY, 0, 0, 1024, "Data", "N",                                    \
         "a square of N x N pixels at a random place of each training image becomes the mean (0: none)") \
     DT_CHOICE(X, normalize, RESULT, RARE, "tutorial", DT_NORMALIZE_LIST(DT_WORD), "Data", "NAME",  \
@@ -113,8 +113,12 @@ typedef enum dt_option_scope {
         "L2 factor added to the gradient")                                                         \
     DT_REAL(X, ema, RESULT, DAILY, 0, 0, 0.999999, "Training", "D",                                \
         "test and save the weights' moving average, which keeps D of itself each step (0: none)") \
-    DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights", "Training", "WHAT",                   \
-        "decay all parameters, as PyTorch does, or convolution and linear weights only")           \
+    DT_COUNT(X, lookahead, RESULT, RARE, 0, 0, 1e6, "Training", "N",                               \
+        "every N steps the weights become a moving average, which is tested and saved (0: none)")  \
+    DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights decoupled", "Training", "WHAT",         \
+        "decay all parameters, as PyTorch does, or convolution and linear weights only; decoupled: all, by D / the rate without its schedule") \
+    DT_REAL(X, norm_bias_rate, RESULT, RARE, 1, 0, 1e6, "Training", "F",                           \
+        "multiply the rate of batch norm's biases by F")                                           \
     DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \
         "learning rate over the run")                                                              \
     DT_AUTO(X, schedule_steps, RESULT, RARE, 0, 1, 1e12, "Training", "N",                          \
@@ -125,7 +129,7 @@ typedef enum dt_option_scope {
         "step: multiply by --gamma at these fractions of the run (the nearest step)")              \
     DT_REAL(X, gamma, RESULT, DAILY, 0.1, 0, 1, "Training", "G", "step: factor at each milestone") \
     DT_REAL(X, peak, RESULT, RARE, 0.2, 0, 1, "Training", "FRACTION",                              \
-        "onecycle: where the rate is at its peak")                                                 \
+        "onecycle, triangle: where the rate is at its peak")                                       \
     DT_REAL(X, lr_to, RESULT, RARE, 10, 1e-30, 1e6, "Training", "RATE",                            \
         "exponential, lr-find (from a 100000th of it): the last rate; between, each is the last one times the same factor") \
     DT_REAL(X, label_smoothing, RESULT, DAILY, 0, 0, 0.999, "Training", "S", "label smoothing")    \
@@ -187,8 +191,8 @@ typedef enum dt_option_scope {
         "every K steps, run a shard again on another rank and compare (0: never)")                 \
     DT_REAL(X, stall_abort, HOW, DAILY, 300, 0, 1e6, "Checks", "SECONDS",                          \
         "end the run when a rank stands still for so long, and name it after 10 s, or a thirtieth of that if it is less (0: do neither)") \
-    DT_CHOICE(X, tta, COMMAND, COMMANDS(" eval"), "none", " none flip", "Other commands", "HOW",     \
-        "also the accuracy by each image and its mirror image together")                           \
+    DT_CHOICE(X, tta, COMMAND, COMMANDS(" eval"), "none", " none flip crops", "Other commands", "HOW", \
+        "also the accuracy by each image and its mirror image together; crops: and both moved by a pixel, two ways") \
     DT_FLAG(X, confusion, COMMAND, COMMANDS(" eval"), false, "Other commands",                     \
         "also how many images of each class were taken for each other")                            \
     DT_COUNT(X, top, COMMAND, COMMANDS(" predict"), 5, 1, 1e6, "Other commands", "K", "classes to name") \
@@ -336,13 +340,18 @@ const dt_option_gone *dt_option_gone_find(const char *name);
  * one that is given stays. Then batch and accum become auto, so that saved options give the same
  * bits on any number of ranks. A second call changes nothing.
  * DT_CONFIG: world > shards, where no layers are cut; shards and accum that contradict each other;
- * no batch at all; ranks that are no multiple of tensor_parallel; what dt_options_mode refuses.
- * Local, equal on all ranks. */
+ * no batch at all; ema and lookahead both; ranks that are no multiple of tensor_parallel; what
+ * dt_options_mode refuses. Local, equal on all ranks. */
 dt_status dt_options_check(dt_options *o, int world) DT_MUST_CHECK;
 /* Takes a parallel mode off the front of strategy, the words behind it stay; the mode auto sets
  * `searches`. DT_CONFIG: it does not fit the ranks or these words. NULL: this build cannot cut
  * layers. */
 extern dt_status (*dt_options_mode)(dt_options *o, int world);
+/* Whether a run has averages of its weights, which are tested and saved. Local. */
+static inline bool dt_options_average(const dt_options *o)
+{
+    return o->ema > 0 || o->lookahead > 0;
+}
 /* How many neighbouring ranks cut layers together; 1: none do. Local. */
 int dt_options_parts(const dt_options *o, int world);
 /* DT_CONFIG: a strategy is given, and this build has none. dt_options_check asks it, too. Local. */

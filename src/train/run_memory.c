@@ -51,7 +51,7 @@ static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs
 /* What an exchange that shares wants to know is in the rows of DT_SLAB_HOME. */
 static void slab_rows(dt_run *r, const dt_exchange_needs needs[DT_DOMAINS], slab_row rows[SLABS])
 {
-    const bool averages = r->trains && r->o.ema > 0;
+    const bool averages = r->trains && dt_options_average(&r->o);
     const size_t by_input = dt_model_floats(r->model, DT_SLAB_BY_INPUT) * sizeof(float);
     const size_t running = 2 * r->net->norm_channels * sizeof(float);
     const size_t train = dt_contexts_bytes(r, &r->contexts), test = dt_contexts_bytes(r, &r->test);
@@ -104,7 +104,7 @@ static size_t slabs_total(const slab_row rows[SLABS], bool shared)
 static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    const uint64_t saver = r->trains ? dt_saver_bytes(r->net, r->o.ema > 0) : 0;
+    const uint64_t saver = r->trains ? dt_saver_bytes(r->net, dt_options_average(&r->o)) : 0;
     const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
     const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
     char remedy[160] = "run fewer ranks with the same --shards";

@@ -48,6 +48,17 @@ static double schedule_onecycle(const dt_schedule *s, int64_t step)
     return schedule_anneal(s->lr, end, last > top ? (at - top) / (last - top) : 1);
 }
 
+/* From 0.2 of the rate up to it, and down to 0.07 of it, which a step behind the last would have
+ * (get_lr in airbench94 of github.com/KellerJordan/cifar10-airbench). */
+static double schedule_triangle(const dt_schedule *s, int64_t step)
+{
+    const double first = 0.2, last = 0.07, at = (double)(step - s->warmup);
+    const double top = floor(s->peak * (double)s->steps);
+    const double up = at / top, down = (at - top) / ((double)s->steps - top);
+
+    return s->lr * (at < top ? first * (1 - up) + up : (1 - down) + last * down);
+}
+
 static double schedule_exponential(const dt_schedule *s, int64_t step)
 {
     const double last = (double)DT_MAX(s->steps - 1, 1);

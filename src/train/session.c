@@ -41,7 +41,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     /* Of checkpoints, the two that are kept while a third is written. */
     const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best &&
                       strcmp(r->o.keep_every, "epoch") != 0;
-    const uint64_t saves = none ? 0 : 3 * (r->o.ema > 0 ? 3u : 2u) * model;
+    const uint64_t saves = none ? 0 : 3 * (dt_options_average(&r->o) ? 3u : 2u) * model;
     struct statvfs v;
 
     if (fstatvfs(s->folder.folder, &v) != 0)
@@ -89,7 +89,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_position 
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
     if (!r->o.save_shards)
-        DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, r->o.ema > 0, &s->keep));
+        DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, dt_options_average(&r->o), &s->keep));
     const dt_target options = target_of(s, "options.yaml", shown);
     DT_TRY(dt_options_put(&options, &r->o, NULL));
     return dt_report_open(&s->report, r->o.log_style, &setup);

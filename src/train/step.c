@@ -175,8 +175,8 @@ void dt_run_bind(dt_run *r, const dt_weights *w)
     const bool averages = home->average.bytes > 0 && w->master == home->average.mem;
 
     dt_model_bind(r->model, w, home->packed.mem);
-    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem,
-                      r->grid.by_input.mem, cut->packed.mem);
+    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem, r->grid.by_input.mem,
+                      cut->packed.mem);
 }
 
 dt_status dt_run_use(dt_run *r, const dt_weights *w)
@@ -186,37 +186,59 @@ dt_status dt_run_use(dt_run *r, const dt_weights *w)
     return dt_exchange_publish(dt_run_exchange(r));
 }
 
+/* How much of the new weights the average takes in. Lookahead's decay grows with the cube of the
+ * run to 0.95^5 (alpha_schedule in airbench94 of github.com/KellerJordan/cifar10-airbench). */
+static float average_part(const dt_run *r, int64_t step)
+{
+    const double length = (double)(r->schedule.warmup + r->schedule.steps);
+    const double at = DT_MIN((double)(step + 1) / length, 1.0);
+
+    if (r->o.lookahead == 0)
+        return step == 0 ? 1 : (float)(1 - r->o.ema);
+    return (step + 1) % r->o.lookahead ? 0 : (float)(1 - 0.7737809375 * (at * at * at));
+}
+
+/* The average takes in its part; with lookahead the numbers then become the average. */
+static void average_step(const dt_run *r, float *average, float *x, size_t count, float part,
+                         int threads)
+{
+    if (part > 0)
+        dt_average_step(average, x, count, part, threads);
+    if (part > 0 && r->o.lookahead > 0)
+        dt_average_step(x, average, count, 1, threads);
+}
+
 /* What this rank owns of a domain. */
 static void update_domain(const dt_run *r, const dt_domain *d, const gradient_sum *g, double lr,
-                          float part)
+                          int64_t step)
 {
-    const float *master = d->master.mem;
-    float *average = d->average.mem;
+    const float part = average_part(r, step);
+    float *master = d->master.mem, *average = d->average.mem;
 
     for (size_t i = 0; i < g->spans; i++) {
         const dt_span own = g->owned[i];
-        dt_optim_step(&d->optim, own, g->sum, lr);
+        dt_optim_step(&d->optim, own, g->sum, lr, step / r->steps_per_epoch);
         if (d->average.bytes > 0)
-            dt_average_step(average + own.first, master + own.first, own.count, part, r->threads);
+            average_step(r, average + own.first, master + own.first, own.count, part, r->threads);
     }
 }
 
 /* Every rank updates what it owns. Where the node shares its weights, all of them become visible
  * before they are packed for the kernels, and all packed copies before the next step. */
-static dt_status update(dt_run *r, const sums *s, double lr, bool first)
+static dt_status update(dt_run *r, const sums *s, double lr, int64_t step)
 {
     const dt_weights w = dt_run_weights(r), average = dt_run_average(r);
-    const float part = first ? 1 : (float)(1 - r->o.ema);
 
     dt_activity_phase(DT_AT_update);
     for (int d = 0; d < r->domains; d++)
-        update_domain(r, &r->domain[d], &s->gradient[d], lr, part);
+        update_domain(r, &r->domain[d], &s->gradient[d], lr, step);
     DT_TRY(publish(r));
     dt_activity_phase(DT_AT_update);
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
     if (r->writes && average.net) /* means and variances */
-        dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, part, 1);
+        average_step(r, average.running_mean, w.running_mean, 2 * r->net->norm_channels,
+                     average_part(r, step), 1);
     return dt_run_pack(r);
 }
 
@@ -267,7 +289,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
         return dt_comm_agree(r->comm, loss_failed(r, epoch, step, loss, lr));
     }
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_STEP);
-    DT_TRY(update(r, &s, lr, global_step == 0));
+    DT_TRY(update(r, &s, lr, global_step));
     dt_activity_phase(DT_AT_checks);
     DT_OBSERVE(r->observed, updated, global_step + 1);
     dt_activity_phase(DT_AT_between);

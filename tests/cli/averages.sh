@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# --ema and --holdout: the bits of a run do not depend on ranks and stops, averages are those of what
-# each step trained, and what is tested is what is saved.
+# --ema, --lookahead and --holdout: the bits of a run do not depend on ranks and stops, averages are
+# those of what each step trained, and what is tested is what is saved. And a recipe of airbench:
+# what is frozen stays, the first bias after three epochs.
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 99; }
 run=("${tiny[@]}" --data synthetic:96 --max-steps 5 --ema 0.75 --holdout 32 --keep-last 9 --save-every 1)
@@ -47,4 +48,36 @@ rm "$tmp"/torn/checkpoints/*5-2/trained.safetensors
 refuses 65 trained.safetensors -- verify "$tmp/torn"
 refuses 78 "ema" -- "${run[@]}" --ema 0 --out "$tmp/one" --resume auto
 refuses 78 "holdout 96" -- "${run[@]}" --holdout 96
+refuses 78 "leave one out" -- "${tiny[@]}" --ema 0.5 --lookahead 2
+
+air=("${tiny[@]}" --net airbench --epochs 4 --max-steps 8 --lookahead 4 --augment airbench --schedule triangle --peak 0.23
+    --lr 0.5 --momentum 0.85 --nesterov --weight-decay 0.002 --decay decoupled --norm-bias-rate 64 --label-smoothing 0.2
+    --save-every 1 --keep-last 9)
+accepts "${air[@]}" --out "$tmp/air"
+for np in 2 3 8; do
+    accepts_on $np "${air[@]}" --threads 2 --out "$tmp/air$np"
+    equal "$(hashes "$tmp/air")" "$(hashes "$tmp/air$np")"
+done
+for steps in 3 5 8; do
+    accepts_on 2 "${air[@]}" --out "$tmp/again" --resume auto --max-steps "$steps"
+done
+equal "$(hashes "$tmp/air")" "$(hashes "$tmp/again")"
+must python3 - "$tmp/air" <<'END'
+import glob, json, sys
+def tensors(step, name):
+    data = open(max(glob.glob(f"{sys.argv[1]}/checkpoints/step-{step:010}*")) + f"/{name}.safetensors", "rb").read()
+    n = 8 + int.from_bytes(data[:8], "little")
+    return {k: data[n + t["data_offsets"][0]:n + t["data_offsets"][1]] for k, t in json.loads(data[8:n]).items()
+            if t.get("dtype") == "F32"}
+w = {step: tensors(step, "trained") for step in range(1, 9)}
+assert all(len({v[k] for v in w.values()}) == 1 for k in w[1] if k == "whiten.weight" or k.endswith(("norm1.weight", "norm2.weight")))
+assert w[6]["whiten.bias"] == w[7]["whiten.bias"] and len({w[s]["whiten.bias"] for s in (1, 2, 3, 5, 6)}) == 5
+for step in range(1, 9): # every fourth step the weights are the average, which stays in between
+    assert (w[step] == tensors(step, "model")) == (step % 4 == 0), step
+assert tensors(5, "model") == tensors(7, "model") == w[4] and len({v["layer1.conv1.weight"] for v in w.values()}) == 8
+END
+accepts eval "$tmp/air" --tta crops --json
+must grep -q tta_crops_accuracy "$tmp/stdout"
+accepts eval "$tmp/air" --tta crops
+must grep -q 'with mirror images and crops ' "$tmp/stdout"
 finish

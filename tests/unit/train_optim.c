@@ -63,7 +63,7 @@ static void floats_of(const char *bits, float out[N])
 
 static void run_case(const torch_case *c, float w[N], float m[N])
 {
-    dt_optim_tensor tensor = {{0, N}, c->decay};
+    dt_optim_tensor tensor = {{0, N}, c->decay, 1, 0};
     const dt_optim x = {.master = w,
                         .momentum = m,
                         .tensor = &tensor,
@@ -80,7 +80,7 @@ static void run_case(const torch_case *c, float w[N], float m[N])
     for (int t = 0; t < STEPS; t++) {
         for (int i = 0; i < N; i++)
             g[i] = (float)((i * 7 + t * 13) % 17 - 8) / 16;
-        dt_optim_step(&x, (dt_span){0, N}, g, (double)c->lr);
+        dt_optim_step(&x, (dt_span){0, N}, g, (double)c->lr, 0);
     }
 }
 
@@ -114,10 +114,10 @@ TEST(products_are_rounded_before_sums)
 {
     float w = 1 + 0x1p-12f, m = 0;
     const float g = -1;
-    dt_optim_tensor tensor = {{0, 1}, 1 + 0x1p-12f};
+    dt_optim_tensor tensor = {{0, 1}, 1 + 0x1p-12f, 1, 0};
     const dt_optim x = {
         .master = &w, .momentum = &m, .tensor = &tensor, .tensors = 1, .threads = 1};
-    dt_optim_step(&x, (dt_span){0, 1}, &g, 0);
+    dt_optim_step(&x, (dt_span){0, 1}, &g, 0, 0);
     assert_true(m == 0x1p-11f);
 }
 
@@ -168,8 +168,8 @@ static void run_slab(const dt_options *o, int threads, size_t cut, int k)
     }
     assert_ok(dt_optim_open(&x, model, DT_SLAB_HOME, o, master[k], momentum[k], threads));
     for (int step = 0; step < 3; step++) {
-        dt_optim_step(&x, (dt_span){0, cut}, grad, 0.1);
-        dt_optim_step(&x, (dt_span){cut, floats - cut}, grad, 0.1);
+        dt_optim_step(&x, (dt_span){0, cut}, grad, 0.1, 0);
+        dt_optim_step(&x, (dt_span){cut, floats - cut}, grad, 0.1, 0);
     }
     dt_optim_close(&x);
 }
@@ -208,7 +208,7 @@ TEST(decay_reaches_its_parameters)
             m[i] = 0;
         }
         assert_ok(dt_optim_open(&x, model, DT_SLAB_HOME, &o, w, m, 2));
-        dt_optim_step(&x, (dt_span){0, floats}, grad, 1);
+        dt_optim_step(&x, (dt_span){0, floats}, grad, 1, 0);
         for (size_t i = 0; i < net->params; i++) {
             const dt_param *p = &net->param[net->params - 1 - i];
             const float decay = !weights_only || p->kind == DT_WEIGHT ? 0.25f : 0;

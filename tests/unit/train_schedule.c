@@ -53,6 +53,11 @@ static const char rising[] = "0.0040000000000000036 0.013167184270002533 0.03716
 static const char growing[] = "0.001 0.006309573444801934 0.03981071705534974 0.2511886431509581 "
                               "1.5848931924611145 10.000000000000007 ";
 
+/* LambdaLR(o, rate) with rate(i) 0.2 + 0.8 i / 2 up to step 2 = int(0.23 * 10), from there
+ * 1 - 0.93 (i - 2) / 8; LR 1.5 */
+static const char triangle[] = "0.30000000000000004 0.9 1.5 1.3256249999999998 1.15125 0.976875 "
+                               "0.8025 0.6281249999999999 0.4537500000000001 0.27937500000000004 ";
+
 /* want: the rates of all steps, or of the first five. */
 TEST(rates_are_those_of_torch)
 {
@@ -76,6 +81,7 @@ TEST(rates_are_those_of_torch)
         {"onecycle", 0.4, 0.2, "", 0, 7, 7, fifth},
         {"onecycle", 0.1, 1, "", 0, 6, 6, rising},
         {"exponential", 0.001, 0.3, "", 0, 3, 6, growing}, /* to --lr-to, by default 10 */
+        {"triangle", 1.5, 0.23, "", 0, 5, 10, triangle},
         /* the warm-up climbs to the schedule's first rate, not to its peak */
         {"onecycle", 0.1, 0.3, "", 1, 4, 40, "0.001 0.002 0.003 0.004 0.004"},
     };
@@ -114,9 +120,9 @@ TEST(short_runs_have_rates)
     for (int64_t total = 0; total <= 6; total++)
         for (int peak = 0; peak <= 4; peak++)
             for (int warmup = 0; warmup <= 3; warmup++)
-                for (int row = 0; row < 5; row++) {
-                    static const char *const names[] = {"constant", "step", "cosine", "onecycle",
-                                                        "exponential"};
+                for (int row = 0; row < 6; row++) {
+                    static const char *const names[] = {"constant", "step",     "cosine",
+                                                        "onecycle", "triangle", "exponential"};
                     o.schedule = names[row];
                     o.peak = 0.25 * peak;
                     o.warmup = warmup;
@@ -151,7 +157,7 @@ TEST(scale_multiplies_the_rate)
     static const struct {
         const char *scale;
         double lr; /* of a batch of 1024 */
-    } cases[] = {{"none", 0.1},        {"linear", 0.4},    {"linear:256", 0.4},
+    } cases[] = {{"none", 0.1},       {"linear", 0.4},    {"linear:256", 0.4},
                  {"linear:512", 0.2}, {"sqrt:1024", 0.1}, {"sqrt", 0.2}};
 
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
