@@ -77,6 +77,30 @@ static const char *value_name(const graph *g, int value, char out[NAME_CHARS])
     return out;
 }
 
+/* An initializer but for its numbers. */
+static dt_message tensor_begin(const dt_tensor *t)
+{
+    dt_message m = {.at = NULL};
+
+    for (int i = 0; i < t->rank; i++)
+        dt_message_int(&m, TENSOR_DIMS, t->shape[i]);
+    dt_message_int(&m, TENSOR_TYPE, FLOAT);
+    dt_message_text(&m, TENSOR_NAME, t->name);
+    return m;
+}
+
+/* A node of a value and a constant. */
+static void put_constant(graph *g, const char *op, const dt_tensor *t, const float *x, size_t count,
+                         const char *in, const char *out)
+{
+    dt_message n = node_begin(op, t->name, in), m = tensor_begin(t);
+
+    dt_message_text(&n, NODE_INPUT, t->name);
+    node_end(g, &n, out);
+    dt_message_bytes(&m, TENSOR_RAW, x, count * sizeof *x);
+    dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
+}
+
 /* ---- Layers: each as one node or a few ----------------------------------------------- */
 
 static void node_weights(graph *g, dt_message *n, const dt_node *l)
@@ -147,6 +171,31 @@ static void emit_linear(graph *g, const dt_node *l, const char *op, const char *
     node_end(g, &n, out);
 }
 
+/* x (0.5 + 0.5 erf(x sqrt(0.5))) */
+static void emit_gelu(graph *g, const dt_node *l, const char *op, const char *in, const char *out)
+{
+    static const struct {
+        const char *op;
+        float x; /* 0: no constant */
+    } parts[] = {{"Mul", 0.70710678f}, {"Erf", 0}, {"Mul", 0.5f}, {"Add", 0.5f}};
+    char from[NAME_CHARS], to[NAME_CHARS], name[NAME_CHARS];
+
+    snprintf(from, sizeof from, "%s", in);
+    for (size_t i = 0; i < DT_COUNT_OF(parts); i++) {
+        snprintf(to, sizeof to, "%.40s.part%zu", out, i);
+        snprintf(name, sizeof name, "%s.%zu", l->name, i);
+        dt_message n = {.at = NULL};
+        if (parts[i].x > 0)
+            put_constant(g, parts[i].op, &(dt_tensor){.name = name}, &parts[i].x, 1, from, to);
+        else
+            n = node_begin(op, l->name, from), node_end(g, &n, to);
+        memcpy(from, to, sizeof from);
+    }
+    dt_message n = node_begin("Mul", l->name, in);
+    dt_message_text(&n, NODE_INPUT, from);
+    node_end(g, &n, out);
+}
+
 static const struct {
     const char *op, *onnx;
     void (*emit)(graph *g, const dt_node *l, const char *op, const char *in, const char *out);
@@ -155,6 +204,7 @@ static const struct {
              {"globalavgpool", "GlobalAveragePool", emit_node},
              {"add", "Add", emit_node},
              {"relu", "Relu", emit_node},
+             {"gelu", "Erf", emit_gelu},
              {"batchnorm", "BatchNormalization", emit_batchnorm},
              {"linear", "Gemm", emit_linear}};
 
@@ -174,18 +224,6 @@ static dt_status put_layer(graph *g, const dt_node *l)
 
 /* ---- The graph ----------------------------------------------------------------------- */
 
-/* An initializer but for its numbers. */
-static dt_message tensor_begin(const dt_tensor *t)
-{
-    dt_message m = {.at = NULL};
-
-    for (int i = 0; i < t->rank; i++)
-        dt_message_int(&m, TENSOR_DIMS, t->shape[i]);
-    dt_message_int(&m, TENSOR_TYPE, FLOAT);
-    dt_message_text(&m, TENSOR_NAME, t->name);
-    return m;
-}
-
 static void put_tensors(graph *g)
 {
     for (size_t i = 0; i < g->content->tensors; i++) {
@@ -194,18 +232,6 @@ static void put_tensors(graph *g)
             dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
         dt_message_release(&m);
     }
-}
-
-/* A node of a value and a constant. */
-static void put_constant(graph *g, const char *op, const dt_tensor *t, const float *x, size_t count,
-                         const char *in, const char *out)
-{
-    dt_message n = node_begin(op, t->name, in), m = tensor_begin(t);
-
-    dt_message_text(&n, NODE_INPUT, t->name);
-    node_end(g, &n, out);
-    dt_message_bytes(&m, TENSOR_RAW, x, count * sizeof *x);
-    dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
 }
 
 /* An input or output of float32; its first dimension is free. */

@@ -29,7 +29,7 @@ graph_loss() { # FILE.onnx
     python3 "$PYTHONPATH/onnx_run.py" "$1" "$tmp"/images/test/[ab]/0.png | python3 -c "$loss"
 }
 small=("${tiny[@]}" --data "$tmp/images" --global-batch 4 --batch auto --max-steps 2 --precision fp32 --lr 0.01)
-for net in "vgg11 - -" "vgg11 wide imagenet" "mlp - -" "resnet9 - -" "resnet50 mindspore imagenet" \
+for net in "vgg11 - -" "vgg11 wide imagenet" "mlp - -" "resnet9 - -" "airbench - -" "resnet50 mindspore imagenet" \
         "resnet50 torchvision imagenet" "resnet50 torchvision cifar"; do
     read -r name variant stem <<<"$net"
     divisor=64

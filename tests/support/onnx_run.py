@@ -73,10 +73,12 @@ OPS = {
     "Conv": conv,
     "BatchNormalization": norm,
     "Relu": lambda a, x: [max(p, 0.0) for p in x] if isinstance(x[0], float) else each(lambda p: max(p, 0.0), x),
-    "Add": lambda a, x, y: each(lambda p, q: p + q, x, y),
+    "Add": lambda a, x, y: each(lambda p: p + y[1][0], x) if isinstance(y, tuple) else each(lambda p, q: p + q, x, y),
+    "Erf": lambda a, x: each(math.erf, x),
     "MaxPool": lambda a, x: [[[max(w) for w in row] for row in windows(c, a, -math.inf)] for c in x],
     "GlobalAveragePool": lambda a, x: [[[math.fsum(map(math.fsum, c)) / (len(c) * len(c[0]))]] for c in x],
-    "Mul": lambda a, x, t: [p * t[1][0] for p in x],
+    "Mul": lambda a, x, t: ([p * t[1][0] for p in x] if isinstance(x[0], float) else
+                            each(lambda p: p * t[1][0], x) if isinstance(t, tuple) else each(lambda p, q: p * q, x, t)),
     "Flatten": lambda a, x: x if isinstance(x[0], float) else [p for c in x for row in c for p in row],
     "Gemm": gemm,
 }
