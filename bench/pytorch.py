@@ -208,6 +208,32 @@ class ResNet9(nn.Module):
         return self.linear(self.layer3(self.layer2(self.layer1(self.prep(x)))).amax((2, 3)))
 
 
+class Airbench(nn.Module):
+    """Keller Jordan's network (arXiv 2404.00498), without its factor of 1/9 on the logits."""
+
+    def __init__(self, classes=10, divisor=1):
+        super().__init__()
+        self.whiten, channels = nn.Conv2d(3, 24, 2), 24
+        for k, width in enumerate((64, 256, 256), 1):
+            layer = nn.Sequential()
+            for i in (1, 2):
+                layer.add_module(f"conv{i}", nn.Conv2d(channels, width // divisor, 3, padding=1, bias=False))
+                channels = width // divisor
+                if i == 1:
+                    layer.add_module("pool", nn.MaxPool2d(2))
+                layer.add_module(f"norm{i}", nn.BatchNorm2d(channels, eps=1e-12, momentum=0.4))
+                layer.add_module(f"gelu{i}", nn.GELU())
+            setattr(self, f"layer{k}", layer)
+        self.linear = nn.Linear(channels, classes, bias=False)
+
+    def frozen(self):
+        return [self.whiten.weight, *(m.weight for m in self.modules() if isinstance(m, nn.BatchNorm2d))]
+
+    def forward(self, x):
+        x = self.layer3(self.layer2(self.layer1(F.gelu(self.whiten(x)))))
+        return self.linear(x.amax((2, 3)))
+
+
 def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1, image_size=32):
     if net == "vgg11":
         return VGG11(classes, divisor, variant == "wide", image_size)
@@ -215,6 +241,8 @@ def network(net, variant="torchvision", stem="imagenet", classes=10, divisor=1, 
         return MLP(classes, divisor, image_size)
     if net == "resnet9":
         return ResNet9(classes, divisor)
+    if net == "airbench":
+        return Airbench(classes, divisor)
     return ResNet50(variant, stem, classes, divisor)
 
 
@@ -251,7 +279,7 @@ def measure(args):
 
 def parse_args():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--net", choices=("vgg11", "resnet50", "resnet9", "mlp"), default="vgg11")
+    p.add_argument("--net", choices=("vgg11", "resnet50", "resnet9", "airbench", "mlp"), default="vgg11")
     p.add_argument("--variant", choices=VARIANTS, default="torchvision")
     p.add_argument("--stem", choices=STEMS, default="imagenet")
     p.add_argument("--image-size", type=int, default=0,

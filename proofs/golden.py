@@ -33,6 +33,8 @@ PROJECTIONS, SAMPLES = 8, 32
 DECISIVE = {"weight": 1.0, "bias": 4.0}  # every batch norm's gamma and beta
 STEEP = 64  # times the classifier, decisive otherwise: losses above 60
 JITTER, JITTERED = 2.0**-9, 4  # half a bf16 step: other roundings of the same weights
+# Airbench's loss, and its optimizer with a decay apart from rates and another rate of biases
+SMOOTHING, SCALE, AIR_LR, AIR_MOMENTUM, AIR_DECAY, AIR_BIASES = 0.2, np.float32(1 / 9), 0.01, 0.85, 0.002, 64
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 # name: (net, variant, stem, image size, batch, width divisor)
@@ -44,6 +46,7 @@ NETS = {
     "resnet50-mindspore": ("resnet50", "mindspore", "imagenet", 64, 8, 1),
     "vgg11-wide": ("vgg11", "wide", "", 64, 8, 8),
     "mlp": ("mlp", "", "", 32, 8, 1),
+    "airbench": ("airbench", "", "", 32, 8, 2),
     "vgg11-sync": ("vgg11", "", "", 32, 32, 1),
     "resnet50-narrow-sync": ("resnet50", "torchvision", "cifar", 32, 32, 4),
 }
@@ -52,7 +55,7 @@ NETS = {
 SYNC = {net for net in NETS if net.endswith("-sync")}
 SETS = {net: ("decisive",) if net in SYNC else ("decisive", "real") for net in NETS}
 SETS |= {"vgg11-narrow": ("steep",), "resnet50": ("decisive",),
-         "resnet50-cifar": ("real",), "vgg11-wide": ("real",), "mlp": ("real",)}
+         "resnet50-cifar": ("real",), "vgg11-wide": ("real",), "mlp": ("real",), "airbench": ("real",)}
 # Seeds whose decisions are farthest from flipping among those that --survey looked at
 # (README.md); in resnet50's real sets thousands flip with any seed.
 SEEDS = {
@@ -61,7 +64,7 @@ SEEDS = {
     "resnet50-decisive": 9,
     "resnet50-cifar-real": 1,
     "resnet50-mindspore-decisive": 7, "resnet50-mindspore-real": 1,
-    "vgg11-wide-real": 11, "mlp-real": 36,
+    "vgg11-wide-real": 11, "mlp-real": 36, "airbench-real": 1,
     "vgg11-sync-decisive": 13, "resnet50-narrow-sync-decisive": 1,
 }
 
@@ -169,7 +172,15 @@ def draw_parameter(module, leaf, variant, seed, tensor):
         return fill_normal(count, std, seed, STREAM_INIT, tensor)
     else:
         lo, hi = -linear, linear
-    return fill_uniform(count, lo, hi, seed, STREAM_INIT, tensor)
+    x = fill_uniform(count, lo, hi, seed, STREAM_INIT, tensor)
+    if isinstance(module, torch.nn.Conv2d) and variant == "airbench":
+        x = torch.from_numpy(x).view(p.shape)
+        if leaf == "bias":
+            x.zero_()
+        elif p.shape[2] == 3:
+            torch.nn.init.dirac_(x[:x.shape[1]])
+        x = x.numpy().reshape(-1)
+    return x
 
 
 class Case:
@@ -185,8 +196,8 @@ class Case:
         self.weights, self.names, tensor = [], [], 0
         model = self.make()
         for prefix, module in model.named_modules():
-            for leaf, p in module._parameters.items():
-                x = draw_parameter(module, leaf, self.variant, seed, tensor)
+            for leaf, p in ((k, p) for k, p in module._parameters.items() if p is not None):
+                x = draw_parameter(module, leaf, "airbench" if self.net == "airbench" else self.variant, seed, tensor)
                 if isinstance(module, torch.nn.BatchNorm2d) and self.set != "real":
                     x[:] = DECISIVE[leaf]
                 if isinstance(module, torch.nn.Linear) and self.set == "steep":
@@ -225,10 +236,12 @@ class Run:
         x = torch.from_numpy(case.images).permute(0, 3, 1, 2).to(dtype)
         self.x = x.contiguous(memory_format=LAYOUTS[layout])
         self.labels, self.bf16 = torch.from_numpy(case.labels), bf16
-        self.loss_epsilon = case.loss_epsilon
+        self.loss_epsilon, self.air = case.loss_epsilon, case.net == "airbench"
 
     def loss(self, logits):
         """Cross-entropy, or the Ascend tutorial's expanded form of it."""
+        if self.air:
+            return F.cross_entropy(logits * float(SCALE), self.labels, label_smoothing=SMOOTHING)
         if self.loss_epsilon == 0:
             return F.cross_entropy(logits, self.labels)
         e = torch.exp(logits - logits.max(1, keepdim=True).values)
@@ -259,6 +272,13 @@ class Run:
     def losses(self, lr):
         """Losses before each of STEPS updates of SGD with momentum on the one batch."""
         optimizer = torch.optim.SGD(self.model.parameters(), lr=lr, momentum=MOMENTUM)
+        if self.air:
+            frozen = {id(p) for p in self.model.frozen()}
+            trained = [(n, p) for n, p in self.model.named_parameters() if id(p) not in frozen]
+            optimizer = torch.optim.SGD(
+                [{"params": [p for n, p in trained if ("norm" in n) == norm], "lr": rate * lr,
+                  "weight_decay": AIR_DECAY / (rate * lr)} for norm, rate in ((False, 1), (True, AIR_BIASES))],
+                momentum=AIR_MOMENTUM, nesterov=True)
         out = []
         for _ in range(STEPS):
             out.append(self.step()[1])
@@ -324,7 +344,7 @@ def learning_rate(case, loss, gradients):
     """Decisive: the first step lowers the loss by about 1 %; 1e-3 would throw it far off,
     where the curve is chaotic or the softmax saturated."""
     if case.set == "real":
-        return LR_REAL
+        return AIR_LR if case.net == "airbench" else LR_REAL
     return number(0.01 * loss / sum(float(g @ g) for g in gradients), 1)
 
 

@@ -188,6 +188,8 @@ static inline int golden_gradients(const golden *g)
 
 /* ---- Steps ----------------------------------------------------------------------- */
 
+#ifndef GOLDEN_UPDATE
+#define GOLDEN_UPDATE golden_update
 /* PyTorch's SGD: v = momentum * v + g, w = w - lr * v. */
 static inline void golden_update(golden *g)
 {
@@ -201,6 +203,7 @@ static inline void golden_update(golden *g)
     }
     dt_model_pack(g->n.model, 0, 1);
 }
+#endif
 
 /* Middle and half of the width of the runs' losses at one step. */
 static inline void golden_spread(const json_t *runs, size_t step, double *middle, double *half)
@@ -260,7 +263,7 @@ static inline int golden_losses(golden *g, double loss)
         golden_loss_limit(g, step, &aim, &limit);
         snprintf(what, sizeof what, "of step %zu", step);
         beyond += golden_beyond(g, "loss", what, fabs(loss - aim), limit);
-        golden_update(g);
+        GOLDEN_UPDATE(g);
         loss = golden_forward_backward(g);
     }
     return beyond;
