@@ -51,7 +51,7 @@ refuses 78 "holdout 96" -- "${run[@]}" --holdout 96
 refuses 78 "leave one out" -- "${tiny[@]}" --ema 0.5 --lookahead 2
 
 air=("${tiny[@]}" --net airbench --epochs 4 --max-steps 8 --lookahead 4 --augment airbench --schedule triangle --peak 0.23
-    --lr 0.5 --momentum 0.85 --nesterov --weight-decay 0.002 --decay decoupled --norm-bias-rate 64 --label-smoothing 0.2
+    --lr 0.02 --momentum 0.85 --nesterov --weight-decay 0.002 --decay decoupled --norm-bias-rate 64 --label-smoothing 0.2
     --save-every 1 --keep-last 9)
 accepts "${air[@]}" --out "$tmp/air"
 for np in 2 3 8; do
