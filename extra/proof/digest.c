@@ -95,7 +95,7 @@ dt_status dt_sha_file(dt_sha out, int folder, const char *path)
 }
 
 /* Part i of a state's numbers: each tensor of the weights, all running means, all running
- * variances, each tensor of the momentum; with --ema weights and statistics that are trained. */
+ * variances, each tensor of the momentum; with averages weights and statistics that are trained. */
 static bool state_part(const dt_snapshot *s, size_t i, unsigned char raw[RAW])
 {
     const dt_net *net = s->model.net;

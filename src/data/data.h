@@ -53,8 +53,8 @@ dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
-/* The mean of p p' over all patches p of the first `images` training images, normalised by that
- * name, at the size they have in memory. */
+/* The mean of p p' over all patches p of so many training images, evenly spread, since folders have
+ * them class by class; normalised by that name, at the size they have in memory. Local. */
 void dt_source_patches(const dt_source *s, const char *normalize, int64_t images,
                        double out[DT_PATCH][DT_PATCH]);
 

@@ -42,7 +42,7 @@ void dt_source_patches(const dt_source *s, const char *normalize, int64_t images
     int32_t label;
 
     for (int64_t i = 0; i < most; i++) {
-        const uint8_t *image = dt_source_image(s, false, i, &label);
+        const uint8_t *image = dt_source_image(s, false, i * info->train / most, &label);
         for (int y = 0; y + 1 < info->height; y++)
             patch_line(&sums, image + 3 * (size_t)y * (size_t)info->width, info->width);
     }

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* e^-u for u >= 0: -u = k ln 2 + r with |r| <= 0.35, and terms up to r^7 / 7! (Abramowitz & Stegun,
+/* e^-u for u >= 0: u = k ln 2 - r with |r| <= 0.35, and terms up to r^7 / 7! (Abramowitz & Stegun,
  * Handbook of Mathematical Functions, 4.2.1); left out: 0.35^8 / 8! < 6e-9. ln 2 is in two parts,
  * the first of 16 bits: its product with k is exact. 2^k is made in two parts, since 2^-150 is no
  * float. u is at most 104, which gives 0, and a NaN becomes that: bits of positive floats have

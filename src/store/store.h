@@ -96,7 +96,7 @@ typedef struct dt_position {
     X(MOMENTUM, "momentum.safetensors")                                                            \
     X(OPTIONS, "options.yaml")                                                                     \
     X(STATE, "state.json")                                                                         \
-    X(TRAINED, "trained.safetensors") /* with --ema; else no file, and no line in MANIFEST */
+    X(TRAINED, "trained.safetensors") /* with averages; else no file, and no line in MANIFEST */
 typedef enum dt_checkpoint_file {
 #define X(name, text) DT_CHECKPOINT_##name,
     DT_CHECKPOINT_FILE_LIST(X)
@@ -111,8 +111,8 @@ const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
-    dt_weights model;   /* what is tested: with --ema the averages */
-    dt_weights trained; /* with --ema: what the steps train; else net is NULL: model is trained */
+    dt_weights model;   /* what is tested: or the averages */
+    dt_weights trained; /* with averages: what the steps train; else net is NULL: model is trained */
     float *momentum;    /* [net->slab_floats] */
     int rank, portions; /* of so many, this rank's; 0: whole */
     const struct dt_portion *portion[DT_CHECKPOINT_FILES]; /* in each file, for dt_model_put */
@@ -125,7 +125,7 @@ typedef struct dt_snapshot {
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
-/* dt_state_hash of model, momentum and s->at. With --ema *all is the hash of two digests: this one,
+/* dt_state_hash of model, momentum and s->at. With averages *all is the hash of two digests: this one,
  * and dt_state_hash of `trained` without momentum, at epoch 0, step 0. DT_NOMEM. */
 dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number that is not finite. */
@@ -184,7 +184,7 @@ const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 /* Read the other files once each, and fill the arrays of `into` and *at. Files must have their hash
  * in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for one
  * file at a time. into->options (or NULL) gives the normalisation that the weights must be for; its
- * other members are not read. DT_CONFIG: only one of checkpoint and `into` is of --ema. DT_FORMAT
+ * other members are not read. DT_CONFIG: only one of checkpoint and `into` has averages. DT_FORMAT
  * names the first thing wrong; else errors as dt_model_load. On failure arrays hold anything. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
                              dt_position *at) DT_MUST_CHECK;
@@ -217,7 +217,7 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;
-/* Bytes of a snapshot's copy: weights, momentum and running statistics; with `averages` (--ema)
+/* Bytes of a snapshot's copy: weights, momentum and running statistics; with `averages`
  * also the trained weights and their statistics. */
 size_t dt_saver_bytes(const dt_net *net, bool averages);
 /* Takes these bytes, so that saving allocates no slab. net, run: borrowed; keep: copied. */

@@ -208,7 +208,7 @@ static dt_status open_network(dt_run *r)
     return compile_test(r);
 }
 
-/* The patches of the first 5,000 images (main in airbench94 of
+/* The patches of 5,000 images, the first ones there (main in airbench94 of
  * github.com/KellerJordan/cifar10-airbench). */
 static dt_status init_model(dt_run *r)
 {
@@ -221,6 +221,21 @@ static dt_status init_model(dt_run *r)
     dt_source_patches(r->source, r->o.normalize, IMAGES, patches);
     dt_model_whiten(r->model, patches);
     return DT_OK;
+}
+
+/* Averages begin as the weights: lookahead counts on it, and a run of no steps saves them. */
+static void begin_averages(dt_run *r)
+{
+    const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
+    const dt_domain *cut = &r->domain[DT_SLAB_CUT];
+
+    if (average.net && r->writes) {
+        dt_average_step(average.master, w.master, dt_model_floats(r->model, DT_SLAB_HOME), 1, 1);
+        dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, 1, 1);
+    }
+    if (average.net && dt_grid_cuts(r))
+        dt_average_step(cut->average.mem, cut->master.mem, dt_model_floats(r->model, DT_SLAB_CUT),
+                        1, 1);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------ */
@@ -250,6 +265,8 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, dt_run_take_memory(r), out);
     if (r->writes || dt_grid_cuts(r)) /* every rank has pieces of its own */
         st = init_model(r);
+    if (st == DT_OK)
+        begin_averages(r);
     DT_GO(st, dt_comm_agree(c, st), out);
     st = dt_grid_cuts(r) ? dt_run_pack(r) : DT_OK;
 
@@ -356,7 +373,9 @@ dt_status dt_run_init(dt_run *r)
     if (!r->o.init[0])
         return DT_OK;
     DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-    return dt_run_load(r, model, r->o.init_head);
+    DT_TRY(dt_run_load(r, model, r->o.init_head));
+    begin_averages(r);
+    return DT_OK;
 }
 
 /* Through a small buffer: where a node shares its copy, only one of its ranks may write it. */

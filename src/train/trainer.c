@@ -365,14 +365,6 @@ static dt_status begin(training *t)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
     if (!path[0])
         DT_TRY(dt_run_init(r));
-    const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
-    if (average.net && r->writes && !path[0]) { /* a run of no steps saves it */
-        dt_average_step(average.master, w.master, dt_model_floats(r->model, DT_SLAB_HOME), 1, 1);
-        dt_average_step(average.running_mean, w.running_mean, 2 * r->net->norm_channels, 1, 1);
-    }
-    if (average.net && dt_grid_cuts(r) && !path[0])
-        dt_average_step(r->domain[DT_SLAB_CUT].average.mem, r->domain[DT_SLAB_CUT].master.mem,
-                        dt_model_floats(r->model, DT_SLAB_CUT), 1, 1);
     if (!path[0])
         DT_TRY(dt_grid_collect(r));
     if (resumes) {

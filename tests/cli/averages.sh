@@ -50,7 +50,7 @@ refuses 78 "ema" -- "${run[@]}" --ema 0 --out "$tmp/one" --resume auto
 refuses 78 "holdout 96" -- "${run[@]}" --holdout 96
 refuses 78 "leave one out" -- "${tiny[@]}" --ema 0.5 --lookahead 2
 
-air=("${tiny[@]}" --net airbench --epochs 4 --max-steps 8 --lookahead 4 --augment airbench --schedule triangle --peak 0.23
+air=("${tiny[@]}" --net airbench --epochs 4 --max-steps 8 --schedule-steps 8 --lookahead 4 --augment airbench --schedule triangle --peak 0.23
     --lr 0.02 --momentum 0.85 --nesterov --weight-decay 0.002 --decay decoupled --norm-bias-rate 64 --label-smoothing 0.2
     --save-every 1 --keep-last 9)
 accepts "${air[@]}" --out "$tmp/air"
@@ -62,10 +62,12 @@ for steps in 3 5 8; do
     accepts_on 2 "${air[@]}" --out "$tmp/again" --resume auto --max-steps "$steps"
 done
 equal "$(hashes "$tmp/air")" "$(hashes "$tmp/again")"
-must python3 - "$tmp/air" <<'END'
-import glob, json, sys
-def tensors(step, name):
-    data = open(max(glob.glob(f"{sys.argv[1]}/checkpoints/step-{step:010}*")) + f"/{name}.safetensors", "rb").read()
+accepts "${air[@]}" --out "$tmp/none" --lookahead 0
+accepts "${air[@]}" --out "$tmp/none0" --max-steps 0
+must python3 - "$tmp"/{air,none,none0} <<'END'
+import glob, json, struct, sys
+def tensors(step, name, run=1):
+    data = open(max(glob.glob(f"{sys.argv[run]}/checkpoints/step-{step:010}*")) + f"/{name}.safetensors", "rb").read()
     n = 8 + int.from_bytes(data[:8], "little")
     return {k: data[n + t["data_offsets"][0]:n + t["data_offsets"][1]] for k, t in json.loads(data[8:n]).items()
             if t.get("dtype") == "F32"}
@@ -74,6 +76,11 @@ assert all(len({v[k] for v in w.values()}) == 1 for k in w[1] if k == "whiten.we
 assert w[6]["whiten.bias"] == w[7]["whiten.bias"] and len({w[s]["whiten.bias"] for s in (1, 2, 3, 5, 6)}) == 5
 for step in range(1, 9): # every fourth step the weights are the average, which stays in between
     assert (w[step] == tensors(step, "model")) == (step % 4 == 0), step
+first, then, met = tensors(0, "model", 3), tensors(4, "model", 2), tensors(4, "model")
+numbers = lambda raw: struct.unpack(f"<{len(raw) // 4}f", raw)
+for k in met: # D is 0.95^5 after the whole run, and an eighth of it after half
+    for a, x, y in zip(numbers(first[k]), numbers(then[k]), numbers(met[k])):
+        assert abs(a + (1 - 0.95**5 / 8) * (x - a) - y) <= 1e-6 * (1 + abs(y)), (k, a, x, y)
 assert tensors(5, "model") == tensors(7, "model") == w[4] and len({v["layer1.conv1.weight"] for v in w.values()}) == 8
 END
 accepts eval "$tmp/air" --tta crops --json

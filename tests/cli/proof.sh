@@ -121,7 +121,7 @@ must grep -qE '^ *3 .*DIFFERS: its results; the first step that differs: "step":
 accepts replay "$tmp/bad" --epochs 5
 
 # ---- other ways to train ----
-for how in "--ema 0.5" "--holdout 16" "--save-shards" "--no-drop-remainder --batch 7" "--schedule cosine" "--bn sync --net vgg11 --width-divisor 16" "--strategy all=out"; do
+for how in "--ema 0.5" "--net airbench --width-divisor 16 --lookahead 2 --augment alternate" "--holdout 16" "--save-shards" "--no-drop-remainder --batch 7" "--schedule cosine" "--bn sync --net vgg11 --width-divisor 16" "--strategy all=out"; do
     np=1; [ "$how" = "--strategy all=out" ] && np=2
     rm -rf "$tmp/way"
     accepts_on $np "${run[@]}" $how --epochs 3 --out "$tmp/way"

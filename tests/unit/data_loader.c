@@ -195,6 +195,61 @@ TEST(bits_do_not_depend_on_shards_or_threads)
     free(parts);
 }
 
+/* Where place `at` of a line comes from when it is moved: the edge is there once. */
+static int moved(int at, int shift)
+{
+    const int from = at + shift;
+    return from < 0 ? -from : from >= SIDE ? 2 * (SIDE - 1) - from : from;
+}
+
+TEST(test_images_are_moved_then_mirrored)
+{
+    dt_loader *l = made(usual());
+    float *plain = malloc(sizeof(float) * VALUES), *view = malloc(sizeof(float) * VALUES);
+    int32_t label;
+
+    dt_loader_test(l, 3, 1, 0, false, plain, &label);
+    for (int shift = -1; shift <= 1; shift++)
+        for (int flip = 0; flip < 2; flip++) {
+            dt_loader_test(l, 3, 1, shift, flip, view, &label);
+            for (int y = 0; y < SIDE; y++)
+                for (int x = 0; x < SIDE; x++)
+                    for (int c = 0; c < 3; c++)
+                        assert_true(
+                            view[(y * SIDE + x) * 3 + c] ==
+                            plain[(moved(y, shift) * SIDE + moved(flip ? SIDE - 1 - x : x, shift)) *
+                                      3 + c]);
+        }
+    free(plain);
+    free(view);
+    dt_loader_destroy(l);
+}
+
+/* Of every tenth image; a byte is normalised as (v / 255 - mean) / std. */
+TEST(patches_are_the_mean_of_products)
+{
+    const float mean[3] = {0.4914f, 0.4822f, 0.4465f}, std[3] = {0.2470f, 0.2435f, 0.2616f};
+    double out[DT_PATCH][DT_PATCH], want[DT_PATCH][DT_PATCH] = {{0}}, p[DT_PATCH];
+    int32_t label;
+
+    dt_source_patches(source, "airbench", 33, out);
+    for (int64_t n = 0; n < 33; n++) {
+        const uint8_t *image = dt_source_image(source, false, n * TRAIN / 33, &label);
+        for (int y = 0; y < SIDE - 1; y++)
+            for (int x = 0; x < SIDE - 1; x++) {
+                for (int k = 0; k < DT_PATCH; k++)
+                    p[k] = (image[((y + k / 2 % 2) * SIDE + x + k % 2) * 3 + k / 4] / 255.0 -
+                            (double)mean[k / 4]) / (double)std[k / 4];
+                for (int i = 0; i < DT_PATCH; i++)
+                    for (int k = 0; k < DT_PATCH; k++)
+                        want[i][k] += p[i] * p[k] / (33 * (SIDE - 1) * (SIDE - 1));
+            }
+    }
+    for (int i = 0; i < DT_PATCH; i++)
+        for (int k = 0; k < DT_PATCH; k++)
+            assert_true(fabs(out[i][k] - want[i][k]) < 1e-11);
+}
+
 TEST(test_images_come_in_order_and_untouched)
 {
     dt_loader_opts o = usual();
