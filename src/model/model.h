@@ -176,8 +176,8 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
 /* After it, of a net that whitens: its filters become the eigenvectors of the mean of p p' over
- * patches p, each, and its negative, at a scale that gives outputs of mean square near 1. `patches` is
- * overwritten. Packs. */
+ * patches p, each, and its negative, at a scale that gives outputs of mean square near 1. `patches`
+ * is overwritten. Packs. */
 void dt_model_whiten(dt_model *m, double patches[DT_PATCH][DT_PATCH]);
 /* Pack part `part` of the home parameters' copies, 1 / parts of their bytes, and all copies of
  * DT_SLAB_CUT. Call it after every write to the master weights; ranks that share one set of copies

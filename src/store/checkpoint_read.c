@@ -56,7 +56,7 @@ const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int 
     return out;
 }
 
-/* In how many files something is: without averages nothing is in the last one, and it is not there. */
+/* In how many files something is: without averages the last one is not there. */
 static int files_of(const dt_manifest *m, dt_checkpoint_file which)
 {
     if (which == DT_CHECKPOINT_TRAINED && m->file[which][0].bytes == 0)
@@ -318,7 +318,8 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
     size_t length = 0;
 
     if (trains != (into->trained.net != NULL))
-        return dt_fail(DT_CONFIG, "checkpoint %s is of a run with%s --ema or --lookahead, unlike this one",
+        return dt_fail(DT_CONFIG,
+                       "checkpoint %s is of a run with%s --ema or --lookahead, unlike this one",
                        c->in.path, trains ? "" : "out");
     DT_TRY(read_file(c, DT_CHECKPOINT_OPTIONS, 0, SMALL, &text, &length));
     free(text);

@@ -111,8 +111,8 @@ const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
 /* What is saved; pointers are borrowed. */
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
-    dt_weights model;   /* what is tested: or the averages */
-    dt_weights trained; /* with averages: what the steps train; else net is NULL: model is trained */
+    dt_weights model;   /* what is tested: the averages, if there are any */
+    dt_weights trained; /* then: what the steps train; else net is NULL: model is trained */
     float *momentum;    /* [net->slab_floats] */
     int rank, portions; /* of so many, this rank's; 0: whole */
     const struct dt_portion *portion[DT_CHECKPOINT_FILES]; /* in each file, for dt_model_put */
@@ -125,8 +125,8 @@ typedef struct dt_snapshot {
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
-/* dt_state_hash of model, momentum and s->at. With averages *all is the hash of two digests: this one,
- * and dt_state_hash of `trained` without momentum, at epoch 0, step 0. DT_NOMEM. */
+/* dt_state_hash of model, momentum and s->at. With averages *all is the hash of two digests: this
+ * one, and dt_state_hash of `trained` without momentum, at epoch 0, step 0. DT_NOMEM. */
 dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
