@@ -53,7 +53,7 @@ completes "--nesterov" dtrain --nest
 completes "--no-nesterov" dtrain --np 2 --no-nes
 completes "vgg11" dtrain --net = v
 completes "vgg11" dtrain --net v
-completes "constant step cosine onecycle exponential" dtrain --schedule =
+completes "constant step cosine onecycle triangle exponential" dtrain --schedule =
 completes "--scaling" dtrain bench --scal # an option of its own
 completes "" dtrain --net vgg11 --scal            # which a training refuses
 completes "--tta" dtrain eval --tt
