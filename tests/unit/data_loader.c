@@ -205,10 +205,10 @@ static int moved(int at, int shift)
 TEST(test_images_are_moved_then_mirrored)
 {
     dt_loader *l = made(usual());
-    float *plain = malloc(sizeof(float) * VALUES), *view = malloc(sizeof(float) * VALUES);
+    float *seen = malloc(sizeof(float) * VALUES), *view = malloc(sizeof(float) * VALUES);
     int32_t label;
 
-    dt_loader_test(l, 3, 1, 0, false, plain, &label);
+    dt_loader_test(l, 3, 1, 0, false, seen, &label);
     for (int shift = -1; shift <= 1; shift++)
         for (int flip = 0; flip < 2; flip++) {
             dt_loader_test(l, 3, 1, shift, flip, view, &label);
@@ -217,10 +217,10 @@ TEST(test_images_are_moved_then_mirrored)
                     for (int c = 0; c < 3; c++)
                         assert_true(
                             view[(y * SIDE + x) * 3 + c] ==
-                            plain[(moved(y, shift) * SIDE + moved(flip ? SIDE - 1 - x : x, shift)) *
+                            seen[(moved(y, shift) * SIDE + moved(flip ? SIDE - 1 - x : x, shift)) *
                                       3 + c]);
         }
-    free(plain);
+    free(seen);
     free(view);
     dt_loader_destroy(l);
 }
