@@ -1,6 +1,7 @@
 /* net.c - networks as data: the builder, the parameter table in both orders, and names. */
 #include "net.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,16 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
 {
     const int64_t w = channels / net->spec.width_divisor;
     return w < 1 ? 1 : w;
+}
+
+int dt_net_pool_linear(dt_net *net, int x)
+{
+    const int side = (int)net->own->shape[x].h;
+    x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
+                   x, -1, "pool");
+    const float bound = (float)(1.0 / sqrt((double)net->own->shape[x].c));
+    const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
+    return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
 }
 
 /* ---- Creation ------------------------------------------------------------------------- */

@@ -43,12 +43,7 @@ static int resnet9_build(dt_net *net, int x)
     x = resnet9_layer(net, x, dt_net_width(net, 128), true, "layer1");
     x = resnet9_layer(net, x, dt_net_width(net, 256), false, "layer2");
     x = resnet9_layer(net, x, dt_net_width(net, 512), true, "layer3");
-    const int side = (int)net->own->shape[x].h;
-    x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
-                   x, -1, "pool");
-    const float bound = (float)(1.0 / sqrt((double)net->own->shape[x].c));
-    const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
-    return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
+    return dt_net_pool_linear(net, x);
 }
 
 const dt_net_row dt_net_row_resnet9 = {

@@ -208,8 +208,8 @@ static dt_status open_network(dt_run *r)
     return compile_test(r);
 }
 
-/* The patches of 5,000 images, the first ones there (main in airbench94 of
- * github.com/KellerJordan/cifar10-airbench). */
+/* A layer that whitens looks at 5,000 images (main in airbench94 of
+ * github.com/KellerJordan/cifar10-airbench, which takes the first ones). */
 static dt_status init_model(dt_run *r)
 {
     enum { IMAGES = 5000 };

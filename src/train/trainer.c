@@ -363,10 +363,10 @@ static dt_status begin(training *t)
     DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
     if (resumes)
         DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
-    if (!path[0])
+    if (!path[0]) {
         DT_TRY(dt_run_init(r));
-    if (!path[0])
         DT_TRY(dt_grid_collect(r));
+    }
     if (resumes) {
         DT_TRY(dt_comm_bcast(r->comm, &t->at, sizeof t->at, 0));
         DT_TRY(dt_run_broadcast(r));
