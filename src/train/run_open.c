@@ -265,9 +265,9 @@ dt_status dt_run_open_as(dt_run *r, const dt_options *o, dt_purpose purpose)
     DT_GO(st, dt_run_take_memory(r), out);
     if (r->writes || dt_grid_cuts(r)) /* every rank has pieces of its own */
         st = init_model(r);
-    if (st == DT_OK)
-        begin_averages(r);
-    DT_GO(st, dt_comm_agree(c, st), out);
+    DT_GO(st, dt_comm_agree(c, st), out); /* no rank of the node writes weights any more */
+    begin_averages(r);
+    DT_GO(st, dt_comm_agree(c, DT_OK), out);
     st = dt_grid_cuts(r) ? dt_run_pack(r) : DT_OK;
 
 out:

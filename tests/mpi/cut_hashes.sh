@@ -45,6 +45,7 @@ try resnet50 "${bf16[@]}" --shards 4 --bn group:2 -- 8 'layer{1,3}*=out fc=out' 
 try resnet50 "${bf16[@]}" --shards 4 --bn group:2 -- 3 'conv1=out'
 try resnet9 "${fp32[@]}" --shards 2 --ema 0.9 -- 4 all=out --tensor-parallel 2
 try airbench "${fp32[@]}" --shards 4 --lookahead 2 --decay decoupled --weight-decay 0.002 --norm-bias-rate 64 -- 4 all=out --tensor-parallel 2
+try airbench "${fp32[@]}" --shards 4 --lookahead 2 -- 4 linear=out
 try resnet9 "${fp32[@]}" --shards 2 --reduce sum -- 2 all=out --bucket-mb 0
 
 try vgg11 "${bf16[@]}" --variant wide --image-size 64 --shards 3 -- 4 'classifier.*=out' --tensor-parallel 2
