@@ -50,6 +50,7 @@ dt_status dt_lr_find(dt_comm *c, const dt_options *o)
     own.lr_scale = "none";
     own.lr = o->lr_to / 1e5;
     own.warmup = 0;
+    own.lookahead = 0; /* it would draw weights back just where the loss rises */
     if (strcmp(o->decay, "decoupled") == 0 && o->lr > 0) /* the run's factor, not this rate's */
         own.weight_decay *= own.lr / o->lr;
     DT_TRY(dt_run_open(&r, c, &own, DT_FOR_TRAINING));

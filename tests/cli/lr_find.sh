@@ -26,6 +26,8 @@ falls = [a - b for a, b in zip(sums, sums[1:])]
 best = max(range(9, len(falls)), key=falls.__getitem__) # after ten steps
 assert falls[best] > 0 and lines[-1]["suggested"] == lines[best]["lr"], (best, lines[-1])
 END
+accepts "${find[@]}" --lr-to 20 --lookahead 5
+equal "$(cat "$tmp/found")" "$(cat "$tmp/stdout")"
 # the loss is that of a training with this schedule
 accepts "${tiny[@]}" --data synthetic:256 --epochs 8 --max-steps 10 --schedule exponential --schedule-steps 60 \
     --lr 0.0002 --lr-to 20 --out "$tmp/trained"
