@@ -37,7 +37,10 @@ static void head_training(FILE *f, const dt_run *r)
             (long long)r->o.epochs, plural(r->o.epochs), (long long)r->steps_per_epoch,
             plural(r->steps_per_epoch), r->total_steps < all ? ")" : "", (long long)r->global_batch,
             (long long)r->o.shards, plural(r->o.shards));
-    fprintf(f, "learning rate %g %s\n", r->schedule.lr, r->o.schedule);
+    fprintf(f, "learning rate %g %s", r->schedule.lr, r->o.schedule);
+    if (r->o.schedule_steps && r->o.schedule_steps != r->total_steps)
+        fprintf(f, " over %lld steps", (long long)r->o.schedule_steps);
+    fputc('\n', f);
 }
 
 static void head_machine(FILE *f, const dt_run *r)

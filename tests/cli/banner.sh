@@ -64,6 +64,9 @@ must grep -qx "cores      $cores for $((cores + 1)) ranks, which take turns: -np
 OMPI_MCA_hwloc_base_binding_policy=none shows 1 --out "$tmp/run"
 must test "$(grep -c '^cores' "$tmp/head")" = 0
 
+shows 1 --out "$tmp/run" --schedule cosine --schedule-steps 40
+must grep -q "learning rate 0.01 cosine over 40 steps$" "$tmp/head"
+
 # from a file: what differs is what counts, not where it was given
 printf 'momentum: 0.5\nlr: 0.02\nseed: 1\n' >"$tmp/a.yaml"
 shows 1 --out "$tmp/run" --config "$tmp/a.yaml"
