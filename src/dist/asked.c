@@ -15,6 +15,7 @@ typedef struct launcher {
     const char *parents;     /* with a sign: what the processes are called that start ranks */
     bool wires;              /* MPI starts by it */
     const char *remedy;      /* where ranks do not find each other; "": its size says nothing */
+    bool nodes;              /* its size counts nodes, of a rank or more each */
 } launcher;
 
 #define OTHER_MPI "another MPI library started it: put the mpirun of dtrain's first in PATH"
@@ -42,6 +43,9 @@ static const launcher launchers[] = {
     {RANKS(INHERITED, "WORLD_SIZE", "RANK", APART)},
     {RANKS(INHERITED, "HOROVOD_SIZE", "HOROVOD_RANK", APART)},
     {RANKS(INHERITED, "MS_WORKER_NUM", "MS_NODE_ID", APART)},
+    {RANKS(INHERITED, "NNODES", "NODE_RANK", APART), .nodes = true},
+    {RANKS(INHERITED, "PET_NNODES", "PET_NODE_RANK", APART), .nodes = true}, /* torchrun's */
+    {RANKS(INHERITED, "VC_WORKER_NUM", "", APART), .nodes = true}, /* an index is any task's */
     {.size = NULL},
 };
 
@@ -139,10 +143,12 @@ dt_status dt_comm_check_asked(const dt_comm *c)
             continue;
         if (!by && n > 0)
             by = l;
-        else if (!by || (by->strength == INHERITED && n != meant(by)))
+        else if (!by ||
+                 (by->strength == INHERITED && (n > meant(by) || n < (l->nodes ? 1 : meant(by)))))
             return dt_fail(DT_CONFIG, "%s, %s: how many ranks are meant? unset what is left over",
                            describe(by ? by : l, text), describe(l, other));
-        else if (!weaker && n > 1 && (n != meant(by) || number(l->rank) > 0))
+        else if (!weaker && n > 1 &&
+                 (l->nodes ? n > c->nodes : n != meant(by) || number(l->rank) > 0))
             weaker = l;
     }
     if (by && meant(by) > c->world)

@@ -57,6 +57,13 @@ $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | --np
+NNODES=2 NODE_RANK=1          | DT TINY                  | 76 | NNODES=2 NODE_RANK=1
+NNODES=2 NODE_RANK=1          | DT --np 2 TINY           | 0  | warning: NNODES=2 NODE_RANK=1.* 2 ranks by --np
+NNODES=2 WORLD_SIZE=16        | DT TINY                  | 76 | WORLD_SIZE=16
+NNODES=4 WORLD_SIZE=2         | DT TINY                  | 78 | NNODES=4
+PET_NNODES=2 PET_NODE_RANK=0  | DT TINY                  | 76 | PET_NNODES=2
+VC_WORKER_NUM=2 VC_TASK_INDEX=1 | DT TINY                | 76 | VC_WORKER_NUM=2
+VC_TASK_INDEX=1               | DT TINY                  | 0  | -warning
 WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by $size
 WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by $size
 WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4.* 2 ranks by --np
