@@ -158,5 +158,7 @@ dt_status dt_comm_check_asked(const dt_comm *c)
     if (weaker && !c->own->quiet)
         dt_warn("%s: not what this run goes by, it has %d rank%s by %s", describe(weaker, text),
                 c->world, c->world == 1 ? "" : "s", by->strength == TYPED ? "--np" : by->size);
+    if (!by && !first && c->world == 1 && number("SLURM_NTASKS") > 1 && !c->own->quiet)
+        dt_warn("SLURM_NTASKS=%s, but this run has 1 rank: " NO_PMI, getenv("SLURM_NTASKS"));
     return DT_OK;
 }
