@@ -51,8 +51,9 @@ void dt_decoder_confine(void);
  * nothing, and reads no byte outside [0, count). What else a JPEG lacks, pixels.c finds. */
 
 enum {
-    DT_PICTURE_SIDE = 8192,      /* pixels */
-    DT_PICTURE_BYTES = 64 << 20, /* of a file, and of its pixels, 3 each */
+    DT_PICTURE_SIDE = 8192,       /* pixels */
+    DT_PICTURE_PIXELS = 32 << 20, /* the block of the largest: PIXELS_BLOCK_CAP */
+    DT_PICTURE_BYTES = 64 << 20,  /* of a file */
     DT_PICTURE_REASON = 160
 };
 

@@ -18,10 +18,10 @@ static bool picture_bad(dt_picture *p, const char *fmt, ...)
 static bool picture_size(dt_picture *p, uint32_t width, uint32_t height)
 {
     if (width == 0 || height == 0 || width > DT_PICTURE_SIDE || height > DT_PICTURE_SIDE ||
-        width * height > DT_PICTURE_BYTES / 3)
+        width * height > DT_PICTURE_PIXELS)
         return picture_bad(p, "%lu x %lu pixels; 1 to %d on a side and at most %d in all are read",
                            (unsigned long)width, (unsigned long)height, DT_PICTURE_SIDE,
-                           DT_PICTURE_BYTES / 3);
+                           (int)DT_PICTURE_PIXELS);
     p->width = (int)width;
     p->height = (int)height;
     return true;

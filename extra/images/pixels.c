@@ -12,8 +12,8 @@
 #endif
 
 enum {
-    PIXELS_BLOCK_CAP = 256 << 20, /* a PNG can inflate a thousandfold; 16-bit RGBA needs 171 MiB */
-    PIXELS_ROOM = 1088 << 20,     /* file, its copy, and what comes between it and pixels */
+    PIXELS_BLOCK_CAP = 257 << 20, /* a PNG can inflate a thousandfold; 16-bit RGBA has 256 MiB */
+    PIXELS_ROOM = 1152 << 20,     /* file, its copy, and what comes between it and pixels */
     PIXELS_PALETTE = 768,         /* bytes of a full one */
     PIXELS_LINE = 64,             /* alignment, and the least distance of two blocks */
 };

@@ -193,7 +193,8 @@ static dt_status images_scan(dt_source *s, bool test)
 
 /* ---- Pictures that are asked about -------------------------------------------------- */
 
-/* A file is a picture, whatever its name; of a folder, those that are named so, also by links. */
+/* A file is a picture, whatever its name, and what cannot be looked into; of a folder, those that
+ * are named so, also by links. */
 static dt_status asked_find(dt_source *s, const char *operand)
 {
     enum { MOST_FOLDERS = 1 << 15 };
@@ -215,7 +216,7 @@ static dt_status asked_find(dt_source *s, const char *operand)
                          operand, MOST_FOLDERS);
         else if (hidden || e->fts_info == FTS_D || e->fts_info == FTS_DP)
             hidden ? fts_set(tree, e, FTS_SKIP) : 0;
-        else if (e->fts_level == 0)
+        else if (e->fts_level == 0 || e->fts_info == FTS_DNR || e->fts_info == FTS_NS)
             st = add_file(m, e->fts_path, -1, 0);
         else if (images_named(e->fts_name))
             st = add_file(m, e->fts_path, find_class(s, e->fts_parent->fts_name), 0);

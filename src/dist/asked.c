@@ -14,7 +14,8 @@ typedef struct launcher {
     const char *sign;        /* a variable that all its ranks have, and nothing else; NULL: none */
     const char *parents;     /* with a sign: what the processes are called that start ranks */
     bool wires;              /* MPI starts by it */
-    const char *remedy;      /* where ranks do not find each other; "": its size says nothing */
+    const char *remedy;      /* where ranks do not find each other */
+    bool nodes;              /* its size counts nodes, of a rank or more each */
 } launcher;
 
 #define OTHER_MPI "another MPI library started it: put the mpirun of dtrain's first in PATH"
@@ -36,12 +37,15 @@ static const launcher launchers[] = {
     {RANKS(TASK, "PMI_SIZE", "PMI_RANK", OTHER_MPI), .wires = true}, /* srun --mpi=pmi2, PALS */
     {RANKS(TASK, "FLUX_JOB_SIZE", "FLUX_TASK_RANK", OTHER_MPI)},
     {RANKS(TASK, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NO_PMI)},
-    {RANKS(TASK, "", "PALS_RANKID", ""), .wires = true}, /* where PALS sets no PMI_RANK */
-    {RANKS(TASK, "", "PMIX_RANK", ""), .wires = true},
+    {RANKS(TASK, "", "PALS_RANKID", OTHER_MPI), .wires = true}, /* where PALS sets no PMI_RANK */
+    {RANKS(TASK, "", "PMIX_RANK", OTHER_MPI), .wires = true},   /* Open MPI, alone, sets it to 0 */
     {RANKS(INHERITED, "RANK_SIZE", "RANK_ID", APART)},
     {RANKS(INHERITED, "WORLD_SIZE", "RANK", APART)},
     {RANKS(INHERITED, "HOROVOD_SIZE", "HOROVOD_RANK", APART)},
     {RANKS(INHERITED, "MS_WORKER_NUM", "MS_NODE_ID", APART)},
+    {RANKS(INHERITED, "NNODES", "NODE_RANK", APART), .nodes = true},
+    {RANKS(INHERITED, "PET_NNODES", "PET_NODE_RANK", APART), .nodes = true}, /* torchrun's */
+    {RANKS(INHERITED, "VC_WORKER_NUM", "", APART), .nodes = true}, /* an index is any task's */
     {.size = NULL},
 };
 
@@ -120,9 +124,10 @@ bool dt_comm_has_peers(void)
 /* "WORLD_SIZE=2 RANK=1" */
 static const char *describe(const launcher *l, char text[200])
 {
-    const char *size = getenv(l->size), *rank = getenv(l->rank);
+    const char *name = l->size[0] ? l->size : l->rank, *value = getenv(name);
+    const char *rank = l->size[0] ? getenv(l->rank) : NULL;
 
-    snprintf(text, 200, rank ? "%s=%.40s %s=%.40s" : "%s=%.40s", l->size, size ? size : "", l->rank,
+    snprintf(text, 200, rank ? "%s=%.40s %s=%.40s" : "%s=%.40s", name, value ? value : "", l->rank,
              rank);
     return l->strength == TYPED ? "--np (or launch)" : text;
 }
@@ -134,15 +139,17 @@ dt_status dt_comm_check_asked(const dt_comm *c)
 
     for (const launcher *l = launchers; l->size; l++) {
         const bool launches = l->strength > INHERITED && l->strength < TYPED;
-        const int64_t n = l->remedy[0] ? meant(l) : 0;
+        const int64_t n = meant(l);
         if (n == 0 || (launches && l != first) || (n == 1 && l->strength == TASK))
             continue;
         if (!by && n > 0)
             by = l;
-        else if (!by || (by->strength == INHERITED && n != meant(by)))
+        else if (!by ||
+                 (by->strength == INHERITED && (n > meant(by) || n < (l->nodes ? 1 : meant(by)))))
             return dt_fail(DT_CONFIG, "%s, %s: how many ranks are meant? unset what is left over",
                            describe(by ? by : l, text), describe(l, other));
-        else if (!weaker && n > 1 && (n != meant(by) || number(l->rank) > 0))
+        else if (!weaker && n > 1 &&
+                 (l->nodes ? n > c->nodes : n != meant(by) || number(l->rank) > 0))
             weaker = l;
     }
     if (by && meant(by) > c->world)
@@ -151,5 +158,7 @@ dt_status dt_comm_check_asked(const dt_comm *c)
     if (weaker && !c->own->quiet)
         dt_warn("%s: not what this run goes by, it has %d rank%s by %s", describe(weaker, text),
                 c->world, c->world == 1 ? "" : "s", by->strength == TYPED ? "--np" : by->size);
+    if (!by && !first && c->world == 1 && number("SLURM_NTASKS") > 1 && !c->own->quiet)
+        dt_warn("SLURM_NTASKS=%s, but this run has 1 rank: " NO_PMI, getenv("SLURM_NTASKS"));
     return DT_OK;
 }

@@ -63,8 +63,8 @@ const char *dt_comm_mpirun(void);
 bool dt_comm_has_peers(void);
 /* Whether c has all ranks that were meant: by DT_ASKED_VARIABLE, else by the launcher's variables,
  * else by variables that other programs' launchers hand on (WORLD_SIZE, RANK_SIZE, ...). If a
- * weaker source says otherwise, this only warns. DT_MISMATCH: there are fewer; DT_CONFIG: inherited
- * variables contradict each other, and nothing stronger decides. */
+ * weaker source, or Slurm's job, says otherwise, this only warns. DT_MISMATCH: there are fewer;
+ * DT_CONFIG: inherited variables contradict each other, and nothing stronger decides. */
 dt_status dt_comm_check_asked(const dt_comm *c) DT_MUST_CHECK;
 
 /* Turn a local outcome into a common one. Call it after each phase in which one rank may fail

@@ -12,6 +12,7 @@ shell="SLURM_JOB_ID=77 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"
 pmi2="$shell PMI_RANK=0 PMI_SIZE=1 PMI_FD=9"
 pmix="$shell PMIX_RANK=0 PMIX_NAMESPACE=slurm.pmix.77.0"
 srun2="SLURM_JOB_ID=77 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"
+batch="SLURM_JOB_ID=77 SLURM_PROCID=0 SLURM_NTASKS=8"
 torch="RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500"
 ascend="RANK_SIZE=8 RANK_ID=3 DEVICE_ID=3"
 size=OMPI_COMM_WORLD_SIZE # what this mpirun says
@@ -57,6 +58,16 @@ $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | --np
+PALS_RANKID=1                 | DT TINY                  | 76 | : PALS_RANKID=1: 2 ranks are meant
+NNODES=2 NODE_RANK=1          | DT TINY                  | 76 | NNODES=2 NODE_RANK=1
+NNODES=2 NODE_RANK=1          | DT --np 2 TINY           | 0  | warning: NNODES=2 NODE_RANK=1.* 2 ranks by --np
+NNODES=2 WORLD_SIZE=16        | DT TINY                  | 76 | WORLD_SIZE=16
+NNODES=4 WORLD_SIZE=2         | DT TINY                  | 78 | NNODES=4
+PET_NNODES=2 PET_NODE_RANK=0  | DT TINY                  | 76 | PET_NNODES=2
+VC_WORKER_NUM=2 VC_TASK_INDEX=1 | DT TINY                | 76 | VC_WORKER_NUM=2
+VC_TASK_INDEX=1 SLURM_NTASKS=1 | DT TINY                 | 0  | -warning
+$batch                        | DT TINY                  | 0  | warning: SLURM_NTASKS=8.*srun
+$batch                        | DT --np 2 TINY           | 0  | -warning
 WORLD_SIZE=4                  | mpirun -np 2 DT TINY     | 0  | warning: WORLD_SIZE=4.* 2 ranks by $size
 WORLD_SIZE=4                  | mpirun -np 1 DT TINY     | 0  | warning: WORLD_SIZE=4.* 1 rank by $size
 WORLD_SIZE=4 RANK=0           | DT --np 2 TINY           | 0  | warning: WORLD_SIZE=4.* 2 ranks by --np

@@ -80,6 +80,19 @@ job_ends 130
 said "ended by a second signal"
 for pid in "${pids[@]}"; do must within gone "$pid"; done
 
+# ranks that threads of mpirun start, as Open MPI's do from 32 on, are seen: they began, so a kill is one
+export OMPI_MCA_odls_base_num_threads=1 PRTE_MCA_odls_base_num_threads=1
+begin "$tmp/run"
+must soon has_records "$tmp/run" step 1
+must find_pids
+hold_all STOP
+kill -INT "$job"
+must soon grep -q "^dtrain: SIGINT: " "$tmp/stderr"
+echo "said after it looked" >"/proc/$(pgrep -P "$job" "$launcher")/fd/2"
+must soon grep -q "^said after" "$tmp/stderr"
+hold_all KILL
+job_ends 137
+
 # Ctrl-Z, and fg
 begin "$tmp/run"
 must soon has_records "$tmp/run" step 1

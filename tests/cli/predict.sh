@@ -141,6 +141,14 @@ launch 1 predict "$tmp/run" "$tmp/cut.png" "$tmp/none.png" "$data/odd"
 judge 65 "two broken ones"
 must test "$(grep -cE 'cut.png|none.png' "$tmp/stderr")" = 2
 must diff "$tmp/odd" <(sed 's/.*odd//' "$tmp/stdout")
+# so does a folder that cannot be listed: it may hold some
+mkdir -m 0 "$data/odd/closed"
+as=()
+[ "$(id -u)" != 0 ] || as=(setpriv --bounding-set=-dac_override,-dac_read_search) # root may list all
+bounded "${as[@]}" "$DTRAIN_BIN" predict "$tmp/run" "$data/odd"
+judge 66 "a closed folder" odd/closed
+must diff "$tmp/odd" <(sed 's/.*odd//' "$tmp/stdout")
+rmdir "$data/odd/closed"
 refuses 66 none.png -- predict "$tmp/run" "$tmp/none.png"
 mkdir "$tmp/empty"
 refuses 66 "holds no pictures" -- predict "$tmp/run" "$tmp/empty"

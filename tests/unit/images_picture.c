@@ -55,7 +55,8 @@ TEST(png_headers_are_checked)
         uint8_t depth, colour;
         const char *reason;
     } bad[] = {{0, 2, 8, 2, "0 x 2"},          {1, 8193, 8, 2, "1 x 8193"},
-               {8192, 8192, 8, 2, "22369621"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
+               {8192, 8192, 8, 2, "33554432"}, {-1, -1, 8, 2, "4294967295 x 4294967295"},
+               {7008, 4672, 8, 2, "is cut"}, /* of a camera of 33 megapixels, as far as here */
                {3, 2, 4, 2, "4 bits"},         {3, 2, 16, 3, "16 bits"},
                {3, 2, 32, 2, "32 bits"},       {3, 2, 8, 7, "colour type 7"}};
     for (size_t i = 0; i < DT_COUNT_OF(bad); i++) {
