@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* at->chain: the last link, the digest of the recipe in force, and of the epoch's lines so far. */
 enum { LINK = 0, RECIPE = DT_SHA_CHARS, LINES = 2 * DT_SHA_CHARS, CHAIN = 3 * DT_SHA_CHARS - 1 };
@@ -76,9 +75,8 @@ static bool is_exact(const dt_run *r)
 static dt_status set_recipe(json_t *j, const dt_run *r)
 {
     const dt_source *s = r->source;
-    char text[DT_OPTION_CHARS], path[PATH_MAX];
-    dt_sha data, init = "";
-    struct stat info;
+    char text[DT_OPTION_CHARS];
+    dt_sha data;
 
     const char *const files = s->files;
     DT_TRY(s->files[0] ? dt_sha_text(data, &files, 1)
@@ -87,8 +85,9 @@ static dt_status set_recipe(json_t *j, const dt_run *r)
         return dt_fail(DT_CONFIG, "--data %s: %s, SHA-256 %.16s...; the run had %s, %.16s...",
                        r->o.data, dt_proof_data(data), data, dt_proof_data(dt_expected.data),
                        dt_expected.data);
-    if (realpath(r->o.init, path) && stat(path, &info) == 0 && S_ISREG(info.st_mode))
-        DT_TRY(dt_sha_file(init, AT_FDCWD, path));
+    if (dt_expected.data && !is_exact(r))
+        return dt_fail(DT_CONFIG, "--exchange %s is inexact, the run was not: give --exchange auto",
+                       dt_exchange_name(dt_run_exchange(r)));
     json_t *options = json_object();
     for (size_t i = 0; i < DT_OPTIONS; i++)
         if (recorded(&dt_option_table[i], &r->o)) {
@@ -96,11 +95,28 @@ static dt_status set_recipe(json_t *j, const dt_run *r)
             json_object_set_new(options, dt_option_table[i].name, json_string(text));
         }
     json_object_set_new(options, "precision", json_string(dt_dtype_name(r->precision)));
-    json_object_update_new(j,
-                           json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:o}", "kind", "start",
-                                     "dtrain", dt_build(), "isa", dt_run_isa(r), "exact",
-                                     is_exact(r), "data", data, "init", init, "options", options));
+    json_object_update_new(j, json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "kind", "start", "dtrain",
+                                        dt_build(), "isa", dt_run_isa(r), "exact", is_exact(r),
+                                        "data", data, "options", options));
     return DT_OK;
+}
+
+/* The file of --init, if the run begins with its weights: a model in pieces has no digest. No bit
+ * of a resumed run depends on it, and the recipe's digest does not. */
+static dt_status set_init(json_t *j, const dt_run *r)
+{
+    char path[PATH_MAX];
+    dt_sha init = "";
+
+    DT_TRY(dt_path_join(path, r->init, "model.safetensors"));
+    const char *file = dt_path_is_folder(r->init) ? path : r->init;
+    if (r->init[0] && dt_path_exists(file))
+        DT_TRY(dt_sha_file(init, AT_FDCWD, file));
+    json_object_set_new(j, "init", json_string(init));
+    if (!dt_expected.init || strcmp(dt_expected.init, init) == 0)
+        return DT_OK;
+    return dt_fail(DT_CONFIG, "--init '%s': SHA-256 '%.16s', the run began with '%.16s'", r->o.init,
+                   init, dt_expected.init);
 }
 
 /* A run that is resumed in its folder with the same recipe needs no link: it has the links of a run
@@ -125,14 +141,17 @@ static dt_status begin(dt_run *r, dt_report *report, dt_position *at)
     }
     snprintf(at->chain, sizeof at->chain, "%s %s %s",
              known ? chain_get(at, LINK, before) : DT_SHA_ZEROS, recipe,
-             known ? chain_get(at, LINES, lines) : DT_SHA_ZEROS);
+             known && at->step > 0 ? chain_get(at, LINES, lines) : DT_SHA_ZEROS);
     chain_get(at, LINES, lines);
     if (at->run_step > 0)
         json_object_update_new(j, json_pack("{s:I, s:I, s:s}", "resumed", (json_int_t)at->run_step,
                                             "epoch", (json_int_t)at->epoch, "lines", lines));
+    else
+        st = set_init(j, r);
     text = json_dumps(j, JSON_COMPACT);
     json_decref(j);
-    st = text ? add_link(r, report, at, text) : dt_fail(DT_NOMEM, "no memory for a link");
+    if (st == DT_OK)
+        st = text ? add_link(r, report, at, text) : dt_fail(DT_NOMEM, "no memory for a link");
     chain_set(at, LINES, lines); /* of an epoch that goes on */
     free(text);
     return st;

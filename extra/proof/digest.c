@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { RAW = 32, BLOCK = 1 << 20 };
 
@@ -43,13 +42,13 @@ static bool digest_of(const void *bytes, size_t count, unsigned char raw[RAW])
     return EVP_Digest(bytes, count, raw, NULL, EVP_sha256(), NULL) == 1;
 }
 
-/* The digest of the parts' digests, which are freed. */
-static dt_status digest_end(dt_sha out, unsigned char *raw, size_t parts, bool right)
+/* The digest of bytes, which are freed. */
+static dt_status digest_end(dt_sha out, void *bytes, size_t count, bool right)
 {
     unsigned char all[RAW];
 
-    right = right && digest_of(raw, parts * RAW, all);
-    free(raw);
+    right = right && digest_of(bytes, count, all);
+    free(bytes);
     if (!right)
         return no_digest();
     print_hex(all, out);
@@ -67,31 +66,16 @@ dt_status dt_sha_bytes(dt_sha out, const void *bytes, size_t count, int threads)
     for (size_t i = 0; i < parts; i++)
         right = right && digest_of((const char *)bytes + i * BLOCK,
                                    DT_MIN(BLOCK, count - i * BLOCK), raw + i * RAW);
-    return digest_end(out, raw, parts, right);
+    return digest_end(out, raw, parts * RAW, right);
 }
 
 dt_status dt_sha_file(dt_sha out, int folder, const char *path)
 {
-    unsigned char raw[RAW], block[1 << 16];
-    int64_t bytes = 0;
-    int fd = -1;
+    char *bytes = NULL;
+    size_t count = 0;
 
-    DT_TRY(dt_file_open(folder, path, &fd, &bytes));
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool right = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
-    dt_status st = DT_OK;
-    for (int64_t at = 0; at < bytes && right && st == DT_OK; at += (int64_t)sizeof block) {
-        const size_t n = (size_t)DT_MIN(bytes - at, (int64_t)sizeof block);
-        st = dt_file_read_at(fd, path, at, block, n);
-        right = EVP_DigestUpdate(context, block, n) == 1;
-    }
-    right = right && EVP_DigestFinal_ex(context, raw, NULL) == 1;
-    EVP_MD_CTX_free(context);
-    close(fd);
-    if (st != DT_OK || !right)
-        return st != DT_OK ? st : no_digest();
-    print_hex(raw, out);
-    return DT_OK;
+    DT_TRY(dt_file_read(folder, path, SIZE_MAX, &bytes, &count));
+    return digest_end(out, bytes, count, true);
 }
 
 /* Part i of a state's numbers: each tensor of the weights, all running means, all running
@@ -131,5 +115,5 @@ dt_status dt_sha_state(dt_sha out, const dt_snapshot *s, int threads)
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(&& : right)
     for (size_t i = 0; i < parts; i++)
         right = state_part(s, i, raw + i * RAW) && right;
-    return digest_end(out, raw, parts, right);
+    return digest_end(out, raw, parts * RAW, right);
 }

@@ -146,21 +146,27 @@ static void find_starts(dt_proof *p)
 
 /* ---- A run folder -------------------------------------------------------------------------- */
 
+/* Between two links stand the lines that the second binds, and no others. A chain that begins in
+ * the middle binds nothing that stands before it. */
 static dt_status take_link(reader *t, json_t *j)
 {
     DT_TRY(add_link(t->p, j));
     const dt_link *l = &t->p->link[t->p->links - 1];
-    const char *lines = dt_proof_text(l->said, "lines"), member[] = ",\"run_step\":";
+    const bool epoch = l->kind == DT_LINK_EPOCH, middle = t->p->links == 1 && l->step > 0;
+    const char member[] = ",\"run_step\":";
     const size_t n = strlen(t->epoch);
+    dt_sha lines;
 
-    if (l->kind == DT_LINK_EPOCH && (t->epochs != 1 || strncmp(l->record, t->epoch, n) != 0 ||
-                                     strncmp(l->record + n, member, strlen(member)) != 0))
+    if (!take_sha(l->said, "lines", lines))
+        snprintf(lines, sizeof lines, "%s", DT_SHA_ZEROS);
+    if (!middle &&
+        (t->epochs != epoch || (epoch && (strncmp(l->record, t->epoch, n) != 0 ||
+                                          strncmp(l->record + n, member, strlen(member)) != 0))))
         wrong(t->p, l->epoch, "the epoch's line in metrics.jsonl is not the one that it binds");
-    if (l->kind == DT_LINK_EPOCH && strcmp(lines, t->lines) != 0)
+    if (!middle && strcmp(lines, t->lines) != 0)
         wrong(t->p, l->epoch,
               "the lines of its steps in metrics.jsonl are not the ones that it binds");
-    if (l->kind != DT_LINK_START || !take_sha(l->said, "lines", t->lines))
-        snprintf(t->lines, sizeof t->lines, "%s", DT_SHA_ZEROS);
+    snprintf(t->lines, sizeof t->lines, "%s", l->kind == DT_LINK_START ? lines : DT_SHA_ZEROS);
     t->epochs = 0;
     return DT_OK;
 }
@@ -170,19 +176,22 @@ static dt_status take_line(reader *t, char *line)
 {
     dt_proof *p = t->p;
     const dt_link *last = p->links ? &p->link[p->links - 1] : NULL;
+    const int64_t at = last ? last->epoch + 1 : 1;
     json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
     const char *kind = dt_proof_text(j, "kind");
     const bool step = strcmp(kind, "step") == 0, epoch = strcmp(kind, "epoch") == 0;
     dt_status st = DT_OK;
     dt_sha next;
 
-    if (last && strchr(line, '\n') && !j)
-        wrong(p, last->epoch + 1, "a line of metrics.jsonl is no JSON object of a run");
+    if (strchr(line, '\n') && !j)
+        wrong(p, at, "a line of metrics.jsonl is no JSON object of a run");
     if (last && last->kind == DT_LINK_END && (step || epoch))
         wrong(p, last->epoch, "lines of metrics.jsonl follow the end");
     if (strcmp(kind, "link") == 0)
         st = take_link(t, j);
-    else if (last && (step || epoch) && dt_proof_cut(line)) {
+    else if (step || epoch) {
+        if (!dt_proof_cut(line))
+            wrong(p, at, "a line of metrics.jsonl has no member 'seconds' where it should be");
         if (step)
             st = dt_sha_text(next, (const char *[]){t->lines, "\n", line, "\n"}, 4);
         if (step && st == DT_OK)
@@ -229,7 +238,9 @@ static dt_status read_certificate(dt_proof *p, const char *path)
     const int folder = strrchr(path, '/') ? (int)(strrchr(path, '/') - path) : 0;
     snprintf(p->run, sizeof p->run, "%.*s", folder ? folder : 1, folder ? path : ".");
     snprintf(mark, sizeof mark, "%s/metrics.jsonl", p->run);
-    if (!dt_path_exists(mark))
+    bool run = dt_path_exists(mark);
+    snprintf(mark, sizeof mark, "%s/checkpoints", p->run);
+    if (!run && !dt_path_exists(mark))
         p->run[0] = '\0';
     return DT_OK;
 }
@@ -309,12 +320,14 @@ const char *dt_proof_data(const char *sha)
 /* Starts after the first say what changed the run, or who went on with it. */
 const char *dt_proof_summary(const dt_proof *p, char out[300])
 {
-    const json_t *first = p->link->said;
+    const char *first = dt_proof_text(p->link->said, "data"), *data = dt_proof_data(first);
     int64_t starts = 0;
     bool exact = true;
 
     for (const dt_link *l = p->link; l < p->link + p->links; l++) {
         starts += l->kind == DT_LINK_START;
+        if (l->kind == DT_LINK_START && strcmp(dt_proof_text(l->said, "data"), first) != 0)
+            data = "data that changed";
         exact &= l->kind != DT_LINK_START || json_is_true(json_object_get(l->said, "exact"));
     }
     char from[60] = "from the initial weights", changed[80] = "";
@@ -324,8 +337,7 @@ const char *dt_proof_summary(const dt_proof *p, char out[300])
     if (starts > 1)
         snprintf(changed, sizeof changed, "; recipe, data or program changed %lld times",
                  (long long)starts - 1);
-    snprintf(out, 300, "%lld epochs, %s%s; on %s; %s", (long long)p->epochs, from, changed,
-             dt_proof_data(dt_proof_text(first, "data")),
+    snprintf(out, 300, "%lld epochs, %s%s; on %s; %s", (long long)p->epochs, from, changed, data,
              exact ? "exact" : "inexact: it cannot be repeated");
     return out;
 }
@@ -351,6 +363,8 @@ static dt_status check_state(void *context, const dt_checkpoint *c)
     dt_status st = dt_checkpoint_check(c, NULL, take_state, state);
     if (st == DT_OK && strcmp(state, of->state) != 0)
         st = dt_fail(DT_FORMAT, "checkpoint %s has not the state that its link names", c->in.path);
+    else if (st == DT_OK && c->at.step == 0 && (c->at.images != 0 || c->at.loss_sum != 0))
+        st = dt_fail(DT_FORMAT, "checkpoint %s has a loss of the epoch behind it", c->in.path);
     if (st != DT_OK)
         return dt_fail_place(st, "epoch %lld: ", (long long)of->epoch);
     snprintf(of->from, sizeof of->from, "%s", c->in.path);

@@ -70,10 +70,10 @@ dt_status dt_sha_state(dt_sha out, const dt_snapshot *s, int threads) DT_MUST_CH
 
 /* The observer that writes links. */
 extern const struct dt_run_observer dt_chain;
-/* Replay expects these when a run starts. If data or state are others, the run ends with
- * DT_CONFIG or DT_CORRUPT before its first step. NULL: anything. */
+/* Replay expects these when a run starts, and exact bits. If data, --init's file or state are
+ * others, the run ends with DT_CONFIG or DT_CORRUPT before its first step. NULL: anything. */
 extern struct dt_expected {
-    const char *data, *state, *where;
+    const char *data, *init, *state, *where;
 } dt_expected;
 
 /* dtrain certify, dtrain replay. */

@@ -14,7 +14,8 @@ typedef struct stretch {
     int64_t first, last, base; /* it begins where epoch `base` ended; 0: where the run began */
     int64_t steps;             /* of the run, at its end */
     char from[PATH_MAX];       /* the checkpoint there; "": none */
-    char isa[32], data[DT_SHA_CHARS], state[DT_SHA_CHARS], recipe[RECIPE_CHARS];
+    char isa[32], data[DT_SHA_CHARS], init[DT_SHA_CHARS], state[DT_SHA_CHARS];
+    char recipe[RECIPE_CHARS];
     int64_t start; /* the number of the link where its recipe begins */
     bool wanted;
     char why[120]; /* it cannot be repeated; "": it can */
@@ -27,6 +28,8 @@ typedef struct plan {
     int64_t drawn, of;     /* so many of these epochs */
     char folder[PATH_MAX]; /* of the trainings; removed at the end */
     int64_t differ, repeated, refused;
+    bool model;          /* it was compared */
+    const char *program; /* another than this one that made a part of the run, borrowed; or NULL */
 } plan;
 
 /* ---- Which epochs ------------------------------------------------------------------------ */
@@ -51,23 +54,20 @@ static bool read_list(const char *text, plan *p)
     return false;
 }
 
-/* K of the epochs behind the first that can be repeated: nothing told before which ones. */
+/* K of the epochs between the first and the last that can be repeated: nothing told which. */
 static dt_status draw(const dt_options *o, plan *p)
 {
-    uint32_t seed = (uint32_t)o->draw, *order = NULL, *able = NULL;
+    uint32_t seed = (uint32_t)o->draw, *order = NULL;
 
     while (seed == 0)
         if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
             return dt_fail(DT_IO, "the system's random source cannot be read");
-    DT_TRY(dt_calloc(&order, 2 * (size_t)p->count, sizeof *order, "a draw"));
-    able = order + p->count;
-    for (int64_t i = 1; i < p->count; i++)
-        if (!p->list[i].why[0])
-            able[p->of++] = (uint32_t)i;
+    DT_TRY(dt_calloc(&order, (size_t)p->count, sizeof *order, "a draw"));
+    dt_permute(order, p->count - 2, seed, DT_STREAM_TEST, 0);
+    for (int64_t i = 0; i < p->count - 2; i++)
+        if (!p->list[1 + order[i]].why[0])
+            p->list[1 + order[i]].wanted = p->of++ < o->random;
     p->drawn = DT_MIN(o->random, p->of);
-    dt_permute(order, p->of, seed, DT_STREAM_TEST, 0);
-    for (int64_t i = 0; i < p->drawn; i++)
-        p->list[able[order[i]]].wanted = true;
     printf("drawn (--draw %u repeats it): epochs", seed);
     for (int64_t i = 1; i < p->count; i++)
         if (p->list[i].wanted)
@@ -78,7 +78,7 @@ static dt_status draw(const dt_options *o, plan *p)
 }
 
 /* The first epoch is always among them, unless it cannot be repeated, or needs other data than the
- * last one. */
+ * last one. So is the last of a draw, which makes the model. What cannot be repeated is named. */
 static dt_status choose(const dt_settings *s, plan *p)
 {
     if (s->own && s->options.random)
@@ -86,12 +86,15 @@ static dt_status choose(const dt_settings *s, plan *p)
     if (s->own && !read_list(s->own, p))
         return dt_fail(DT_USAGE, "--epochs %s: want epochs from %lld to %lld, such as 3,7-9",
                        s->own, (long long)p->list[0].first, (long long)p->list[p->count - 1].first);
+    const stretch *last = &p->list[p->count - 1];
+    for (stretch *t = p->list; t <= last && !s->own; t++)
+        if (!t->why[0] && strcmp(t->data, last->data) != 0)
+            snprintf(t->why, sizeof t->why, "its data are others than the last epoch's: --epochs");
     if (s->options.random)
         DT_TRY(draw(&s->options, p));
-    for (int64_t i = 0; i < p->count && !s->own && !s->options.random; i++)
-        p->list[i].wanted = true;
-    p->list[0].wanted |=
-        !p->list[0].why[0] && strcmp(p->list[0].data, p->list[p->count - 1].data) == 0;
+    for (stretch *t = p->list; t <= last && !s->own; t++)
+        t->wanted |= !s->options.random || t == last || t->why[0];
+    p->list[0].wanted |= !p->list[0].why[0] && strcmp(p->list[0].data, last->data) == 0;
     return DT_OK;
 }
 
@@ -127,6 +130,7 @@ static void find_base(const dt_proof *p, const dt_link *l, stretch *t)
 
     t->start = start - p->link;
     memcpy(t->state, start->state, sizeof t->state);
+    snprintf(t->init, sizeof t->init, "%s", dt_proof_text(start->said, "init"));
     if (!json_is_true(json_object_get(start->said, "exact"))) {
         snprintf(t->why, sizeof t->why, "inexact: it cannot be repeated");
         return;
@@ -173,9 +177,14 @@ static dt_status make_plan(const dt_settings *s, plan *p)
         return dt_fail(DT_NOINPUT,
                        "the chain has no epoch that has ended: nothing can be repeated");
     DT_TRY(dt_calloc(&p->list, (size_t)proof->epochs, sizeof *p->list, "a plan"));
+    /* tensors' names decide no bit of a step, and the model file has the last start's */
+    const json_t *final = json_object_get(proof->link[proof->links - 1].start->said, "options");
     for (const dt_link *l = proof->link; l < proof->link + proof->links; l++)
         if (l->kind == DT_LINK_EPOCH)
             DT_TRY(fill_stretch(proof, l, &p->list[p->count++]));
+        else if (l->kind == DT_LINK_START)
+            json_object_set(json_object_get(l->said, "options"), "names",
+                            json_object_get(final, "names"));
     DT_TRY(choose(s, p));
     for (int64_t i = 0; i < p->count; i++) {
         const stretch *t = &p->list[i];
@@ -224,6 +233,11 @@ static dt_status prepare(const dt_settings *s, plan *p)
     DT_TRY(dt_proof_open(&p->proof, s->operand[0]));
     printf("%s\n", dt_proof_summary(&p->proof, summary));
     DT_TRY(dt_proof_holds(&p->proof));
+    for (const dt_link *l = p->proof.link; l < p->proof.link + p->proof.links; l++)
+        if (l->kind == DT_LINK_START && strcmp(dt_proof_text(l->said, "dtrain"), dt_build()) != 0)
+            p->program = dt_proof_text(l->said, "dtrain");
+    if (p->program)
+        printf("made by dtrain %s; this is %s\n", DT_SHOWN(p->program), dt_build());
     DT_TRY(check_options(s, &p->proof));
     DT_TRY(dt_proof_files(&p->proof));
     DT_TRY(make_plan(s, p));
@@ -244,6 +258,7 @@ static dt_status set_options(const dt_options *given, const stretch *t, const ch
     json_t *value;
 
     dt_options_init(o);
+    o->on_save_error = "stop"; /* a link that is lost would be one that differs */
     json_object_foreach (recipe, key, value) {
         const dt_option_row *row = dt_option_find(key);
         if (!row || !json_is_string(value) ||
@@ -257,6 +272,7 @@ static dt_status set_options(const dt_options *given, const stretch *t, const ch
         o->isa = t->isa;
         DT_TRY(dt_isa_promise(isa));
     }
+    DT_TRY(dt_engine_use(o->engine)); /* the folder's may be another */
     o->data = given->data;
     o->threads = given->threads;
     o->exchange = given->exchange;
@@ -269,6 +285,7 @@ static dt_status set_options(const dt_options *given, const stretch *t, const ch
     o->resume = t->from[0] ? t->from : "never";
     o->resume_force = true; /* the recipe is the chain's, whatever the checkpoint says */
     o->init = t->from[0] ? "" : given->init;
+    o->init_head |= t->from[0] != '\0'; /* else it wants --init */
     o->save_every = "0";
     o->log_style = "none";
     return DT_OK;
@@ -280,8 +297,8 @@ static dt_status train(dt_comm *c, const dt_settings *s, const stretch *t, const
     json_t *recipe = json_loads(t->recipe, 0, NULL);
     dt_status st = dt_comm_agree(c, set_options(&s->options, t, out, recipe, &o));
 
-    dt_expected = (struct dt_expected){
-        .data = t->data, .state = t->state, .where = t->from[0] ? t->from : "the initial weights"};
+    dt_expected = (struct dt_expected){t->data, t->init, t->state,
+                                       t->from[0] ? t->from : "the initial weights"};
     dt_log_notes(false);
     if (st == DT_OK)
         st = dt_train(c, &o);
@@ -356,8 +373,9 @@ static dt_status compare(plan *p, const stretch *t, const char *out, double seco
                seconds / (double)(t->last - t->base), what);
     }
     const dt_link *end = &p->proof.link[p->proof.links - 1], *ends = again.link + again.links - 1;
-    if (st == DT_OK && end->kind == DT_LINK_END && end->step == t->steps &&
-        (ends->kind != DT_LINK_END || strcmp(end->record, ends->record) != 0)) {
+    const bool model = st == DT_OK && end->kind == DT_LINK_END && end->step == t->steps;
+    p->model |= model;
+    if (model && (ends->kind != DT_LINK_END || strcmp(end->record, ends->record) != 0)) {
         p->differ++;
         printf("%7s  %-18s  %8s  DIFFERS: the model file\n", "end", "", "");
     }
@@ -400,9 +418,12 @@ static dt_status conclude(const plan *p, double seconds)
         printf("of these %lld epochs, f forged ones escape %lld draws with probability about "
                "(1 - f/%lld)^%lld; a single one with %.2f\n",
                n, k, n, k, 1 - (double)k / (double)n);
+    if (p->proof.link[p->proof.links - 1].kind == DT_LINK_END && !p->model)
+        printf("the model file was not compared: it comes with the last epoch\n");
     if (p->differ > 0)
-        return dt_fail(DT_CORRUPT, "%lld of %lld epochs came out otherwise than the chain says",
-                       (long long)p->differ, (long long)p->repeated);
+        return dt_fail(DT_CORRUPT, "%lld of %lld epochs came out otherwise than the chain says%s",
+                       (long long)p->differ, (long long)p->repeated,
+                       p->program ? "; another program made them" : "");
     if (p->refused > 0)
         return dt_fail(DT_UNSUPPORTED,
                        "%lld of the epochs cannot be repeated: nothing is shown of them",

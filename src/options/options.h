@@ -218,7 +218,7 @@ typedef enum dt_option_scope {
     DT_FLAG(X, check, COMMAND, COMMANDS(" certify"), false, "Other commands",                      \
         "check a certificate in place of writing one")                                             \
     DT_COUNT(X, random, COMMAND, COMMANDS(" replay"), 0, 0, 1e6, "Other commands", "K",            \
-        "repeat K epochs that are drawn now, and the first (0: --epochs LIST, or all)")            \
+        "repeat K epochs that are drawn now, the first and the last (0: --epochs LIST, or all)")   \
     DT_AUTO(X, draw, COMMAND, COMMANDS(" replay"), 0, 1, 4294967295.0, "Other commands", "N",      \
         "the draw of --random once more (auto: a new one, from the system's random source)")       \
     DT_FLAG(X, json, COMMAND, COMMANDS(" bench env eval lr-find plan predict runs"), false, "Other commands",        \

@@ -73,13 +73,14 @@ dt_status dt_report_check(const dt_report_setup *u)
     return DT_OK;
 }
 
-static dt_status open_metrics(const dt_report_setup *u, int *fd)
+static dt_status open_metrics(dt_report_setup *u, int *fd)
 {
     DT_TRY(open_old(u, fd));
     if (*fd < 0) {
         if (u->keep_bytes > 0)
             dt_warn("%s/metrics.jsonl is missing: a new one begins, without the lines before",
                     u->path);
+        u->keep_bytes = 0; /* a new file has nothing to keep */
         *fd = openat(u->folder, "metrics.jsonl", O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC,
                      0666);
         return *fd < 0 ? open_failed(u) : DT_OK;
@@ -96,7 +97,7 @@ dt_status dt_report_open(dt_report *r, const char *style, const dt_report_setup 
     *r = (dt_report){.setup = *setup};
     for (int i = 0; i < DT_STYLES && dt_styles[i]; i++)
         r->style = strcmp(style, dt_styles[i]->name) == 0 ? dt_styles[i] : r->style;
-    const dt_status st = setup->path ? open_metrics(setup, &r->metrics) : DT_OK;
+    const dt_status st = setup->path ? open_metrics(&r->setup, &r->metrics) : DT_OK;
     if (st != DT_OK)
         *r = (dt_report){.style = NULL};
     return st;

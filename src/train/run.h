@@ -81,8 +81,9 @@ struct dt_run {
     double own_loss;                     /* sum over its images in this step */
     dt_affinity affinity;                /* where its threads run */
     int64_t global_batch;
-    int bn_group; /* shards that share batch-norm statistics; 0: each has its own */
-    char bn[24];  /* --bn node, resolved; r->o.bn points here */
+    int bn_group;        /* shards that share batch-norm statistics; 0: each has its own */
+    char bn[24];         /* --bn node, resolved; r->o.bn points here */
+    char init[PATH_MAX]; /* the model that --init stands for, once it is loaded; "": none */
 
     dt_source *source;
     dt_node_mem *data_memory;

@@ -368,12 +368,10 @@ dt_status dt_run_load(dt_run *r, const char *path, bool head)
 
 dt_status dt_run_init(dt_run *r)
 {
-    char model[PATH_MAX];
-
     if (!r->o.init[0])
         return DT_OK;
-    DT_TRY(dt_run_newest(r->comm, r->o.init, model));
-    DT_TRY(dt_run_load(r, model, r->o.init_head));
+    DT_TRY(dt_run_newest(r->comm, r->o.init, r->init));
+    DT_TRY(dt_run_load(r, r->init, r->o.init_head));
     begin_averages(r);
     return DT_OK;
 }

@@ -32,10 +32,10 @@ equal "$(grep -c '^epoch' "$tmp/said")" 6
 
 # ---- repeated on other ranks, from checkpoints and from the start ----
 for np in 1 3; do
-    accepts_on "$np" replay "$tmp/two" --random 4 --draw 7 --threads "$np"
+    accepts_on "$np" replay "$tmp/two" --random 3 --draw 7 --threads "$np"
     must grep -q "^drawn (--draw 7 repeats it): epochs" "$tmp/stdout"
     equal "$(grep -c "agrees$" "$tmp/stdout")" 5
-    must grep -qF "of these 5 epochs, f forged ones escape 4 draws with probability about (1 - f/5)^4; a single one with 0.20" "$tmp/stdout"
+    must grep -qF "of these 4 epochs, f forged ones escape 3 draws with probability about (1 - f/4)^3; a single one with 0.25" "$tmp/stdout"
 done
 accepts replay "$tmp/good.cert" --epochs 2 --data synthetic:96
 must grep -qE "^ *2 +initial weights .*agrees$" "$tmp/stdout"
@@ -92,33 +92,73 @@ for forged in "$tmp"/*.forged; do
     refuses "65|66" -- certify --check "$forged"
     refuses "65|66" -- replay "$forged" --data synthetic:96
 done
-# a loss edited, and all links computed again
-forge
-must python3 - "$tmp/bad/metrics.jsonl" <<'END'
-import hashlib, json, sys
+# texts edited in lines, records and the checkpoint of step 6, and all links and the checkpoint's hashes computed again
+cat >"$tmp/again.py" <<'END'
+import ctypes, glob, hashlib, json, re, sys
+run, edits = sys.argv[1], list(zip(sys.argv[2::2], sys.argv[3::2]))
 sha = lambda text: hashlib.sha256(text.encode()).hexdigest()
+def edit(text):
+    for old, new in edits:
+        text = text.replace(old, new)
+    return text
 out, lines, before = [], 64 * "0", 64 * "0"
-for line in open(sys.argv[1]):
+for line in map(edit, open(f"{run}/metrics.jsonl")):
     j = json.loads(line)
     if j["kind"] == "step":
-        if j["step"] == 8:
-            line = line.replace('"loss":', '"loss":1', 1)
         lines = sha(f'{lines}\n{line.split(chr(44) + chr(34) + "seconds")[0]}\n')
     elif j["kind"] == "link":
         record = json.loads(j["record"])
         if record["kind"] == "epoch":
             j["record"] = j["record"].replace(record["lines"], lines)
-        j["before"], lines = before, 64 * "0"
+        j["before"], j["record"], lines = before, edit(j["record"]), 64 * "0"
         before = j["link"] = sha(f'{before}\n{j["record"]}\n{j["state"]}\n')
         line = json.dumps(j, separators=(",", ":")) + "\n"
     out.append(line)
-open(sys.argv[1], "w").writelines(out)
+open(f"{run}/metrics.jsonl", "w").writelines(out)
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+xxh = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+xxh.restype, xxh.argtypes = Hash, [ctypes.c_char_p, ctypes.c_size_t]
+def hash_of(text):
+    h = xxh(text.encode(), len(text))
+    return f"{h.high:016x}{h.low:016x}"
+for folder in glob.glob(f"{run}/checkpoints/step-*06"):
+    state = edit(open(f"{folder}/state.json").read())
+    open(f"{folder}/state.json", "w").write(state)
+    head = re.sub(r"\w+ +\d+ state.json", f"{hash_of(state)} {len(state):20} state.json", open(f"{folder}/MANIFEST").read())[:-42]
+    open(f"{folder}/MANIFEST", "w").write(f"{head}{hash_of(head)} MANIFEST\n")
 END
+again() { forge; must python3 "$tmp/again.py" "$tmp/bad" "$@"; }
+again '"step":8,"loss":' '"step":8,"loss":1' '"dtrain":"' '"dtrain":"0.9.9 '
 cert "$tmp/bad" "$tmp/forged.cert"
 accepts certify --check "$tmp/forged.cert"
-refuses 80 "1 of 2 epochs came out otherwise" -- replay "$tmp/bad" --epochs 3
+refuses 80 "1 of 2 epochs came out otherwise" "another program made them" -- replay "$tmp/bad" --epochs 3
 must grep -qE '^ *3 .*DIFFERS: its results; the first step that differs: "step":8,' "$tmp/stdout"
+must grep -q "^made by dtrain 0.9.9 " "$tmp/stdout"
 accepts replay "$tmp/bad" --epochs 5
+# a loss that a checkpoint hides, and a model that no epoch makes
+hide=('"epoch":3,"train_loss":' '"epoch":3,"train_loss":1' '"epoch": 1,' '"epoch": 2,' '"step": 3,' '"step": 0,')
+again "${hide[@]}"
+names 65 "was saved with state_hash"
+read -ra hashes < <(sed -nE 's/.*state_hash (\w+), its numbers have (\w+):.*/\1 \2/p' "$tmp/stderr")
+again "${hide[@]}" "${hashes[@]}"
+refuses 65 "epoch 2: checkpoint $tmp/bad/checkpoints/step-0000000006 has a loss of the epoch behind it" -- replay "$tmp/bad" --epochs 3
+sum() { sha256sum "$1/model.safetensors" | cut -c 1-64; }
+again "$(sum "$tmp/two")" "$(sum "$tmp/other")"
+cp "$tmp/other/model.safetensors" "$tmp/bad"
+refuses 80 "came out otherwise" -- replay "$tmp/bad" --random 1
+must grep -q "DIFFERS: the model file" "$tmp/stdout"
+accepts replay "$tmp/bad" --epochs 5
+must grep -q "the model file was not compared" "$tmp/stdout"
+# lines that no link binds: they are named, wherever they stand
+line=$(grep '"step":8,' "$tmp/two/metrics.jsonl")
+forge; echo "$line" | cat - "$tmp/two/metrics.jsonl" >"$tmp/bad/metrics.jsonl"; names 65 "epoch 0: the lines of its steps"
+forge; sed -i '/"kind":"link".*kind[^,]*end/i '"$line" "$tmp/bad/metrics.jsonl"; names 65 "epoch 6: the lines of its steps"
+forge; sed -i '/"step":8,/i '"${line/\"seconds\"/ \"seconds\"}" "$tmp/bad/metrics.jsonl"; names 65 "epoch 3: a line of metrics.jsonl has no member 'seconds'"
+# checkpoints alone beside a certificate
+forge; rm "$tmp/bad/metrics.jsonl"
+accepts replay "$tmp/bad/run.cert" --epochs 5 --data synthetic:96
+must grep -qE "^ *5 +step-0*12 .*agrees$" "$tmp/stdout"
 
 # ---- other ways to train ----
 for how in "--ema 0.5" "--net airbench --width-divisor 16 --lookahead 2 --augment alternate" "--holdout 16" "--save-shards" "--no-drop-remainder --batch 7" "--schedule cosine" "--bn sync --net vgg11 --width-divisor 16" "--strategy all=out"; do
@@ -135,6 +175,7 @@ must grep -qE "^ *2 +initial weights .*agrees" "$tmp/stdout"
 rm -rf "$tmp/way"
 accepts "${run[@]}" --exchange allreduce --epochs 2 --out "$tmp/way"
 refuses 78 "2 of the epochs cannot be repeated" -- replay "$tmp/way"
+refuses 78 "2 of the epochs cannot be repeated" -- replay "$tmp/way" --random 1
 must grep -q "inexact: it cannot be repeated" "$tmp/stdout"
 # a recipe that was changed by force, and a folder that goes on from another's checkpoint
 rm -rf "$tmp/way"
@@ -143,6 +184,31 @@ accepts "${run[@]}" --epochs 4 --lr 0.01 --resume auto --resume-force --out "$tm
 accepts replay "$tmp/way"
 must grep -q "^4 epochs, from the initial weights; recipe, data or program changed 1 times" "$tmp/stdout"
 equal "$(grep -c "agrees$" "$tmp/stdout")" 4
+# changed in the middle of an epoch, which no draw leaves out in silence; lines before such a start are bound
+rm -rf "$tmp/way" "$tmp/bad"
+accepts "${run[@]}" --max-steps 4 --out "$tmp/way"
+accepts "${run[@]}" --epochs 3 --max-steps -1 --lr 0.01 --resume auto --resume-force --out "$tmp/way"
+refuses 78 "1 of the epochs cannot be repeated" -- replay "$tmp/way" --random 1
+must grep -qE "^ *2 .*not repeated: no checkpoint" "$tmp/stdout"
+cp -r "$tmp/way" "$tmp/bad"; sed -i '/resumed/i '"$line" "$tmp/bad/metrics.jsonl"; names 65 "the lines of its steps"
+# another exchange and other tensors' names, later: the steps before are the same
+rm -rf "$tmp/way"
+accepts "${run[@]}" --net vgg11 --width-divisor 16 --epochs 2 --out "$tmp/way"
+accepts --out "$tmp/way" --resume auto --names kuangliu
+accepts replay "$tmp/way" --epochs 2
+accepts --out "$tmp/way" --resume auto --exchange allreduce --epochs 3
+refuses 78 "--exchange allreduce is inexact, the run was not: give --exchange auto" -- replay "$tmp/way" --epochs 1
+accepts replay "$tmp/way" --epochs 1-2 --exchange auto
+# a run that began with a model, which may be gone when it is resumed
+rm -rf "$tmp/way"
+cp "$tmp/one/model.safetensors" "$tmp/begun.safetensors"
+accepts "${run[@]}" --init "$tmp/begun.safetensors" --no-init-head --epochs 2 --out "$tmp/way"
+refuses 78 "the run began with '$(sum "$tmp/one" | cut -c 1-16)'" -- replay "$tmp/way" --init "$tmp/other"
+mv "$tmp/begun.safetensors" "$tmp/moved.safetensors"
+accepts --out "$tmp/way" --resume auto --epochs 3
+accepts replay "$tmp/way" --epochs 3 --init "$tmp/moved.safetensors"
+must grep -q "^3 epochs, from the initial weights; on" "$tmp/stdout"
+equal "$(grep -c "agrees$" "$tmp/stdout")" 2
 accepts "${run[@]}" --resume "$(echo "$tmp"/one/checkpoints/step-*06)" --out "$tmp/later"
 accepts certify --check "$tmp/later"
 must grep -q "^consistent: 5 epochs, begins in the middle, after step 6" "$tmp/stdout"

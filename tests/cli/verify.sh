@@ -86,6 +86,7 @@ anew && rm "$tmp/bad/metrics.jsonl"
 accepts verify "$tmp/bad"
 accepts --out "$tmp/bad" --resume auto --threads 1
 must test "$(grep -c "metrics.jsonl is missing: a new one begins" "$tmp/stderr")" = 1
+accepts verify "$tmp/bad" # whose chain begins in the middle
 
 # a model: a table of {damage, words}
 spoil_last() { printf '\377\377\377\377' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 4)) conv=notrunc status=none; }
