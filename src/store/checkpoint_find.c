@@ -82,19 +82,18 @@ static dt_status claim(const dt_folder *f, const dt_rundir *run)
 
 dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run)
 {
-    struct stat info;
+    struct stat info, own;
 
     DT_TRY(dt_checkpoints_open(f, run->folder, run->path));
     if (f->fd < 0)
         return DT_OK;
-    if (fstat(f->fd, &info) != 0)
-        return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
-    if (run->inode == 0) {
+    if (run->saves <= 0) {
         DT_TRY(claim(f, run));
-        run->device = info.st_dev;
-        run->inode = info.st_ino;
+        run->saves = fcntl(f->fd, F_DUPFD_CLOEXEC, 1);
     }
-    if (run->device == info.st_dev && run->inode == info.st_ino)
+    if (run->saves < 0 || fstat(f->fd, &info) != 0 || fstat(run->saves, &own) != 0)
+        return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
+    if (own.st_dev == info.st_dev && own.st_ino == info.st_ino)
         return DT_OK;
     return dt_fail(DT_CANTCREATE,
                    "%s is not the folder any more that this run has saved into: it is left alone",
