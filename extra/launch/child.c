@@ -2,6 +2,7 @@
  * signals that come while it runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -84,31 +85,36 @@ bool dt_child_ended(pid_t child, int *code)
     return true;
 }
 
-/* Ranks among the children of process `parent`, and theirs, where a process stands between: each
- * gets the signal (0: none). A child that has ended, but for its parent, has an empty environment.
- * Returns how many there are. */
+/* Ranks among the children of a process's threads (mpirun has several, from 32 ranks on), and
+ * theirs, where a process stands between: each gets the signal (0: none). A child that has ended,
+ * but for its parent, has an empty environment. Returns how many there are. */
 static int each_rank(pid_t parent, const dt_mpirun *by, int number, bool between, bool *ended)
 {
     static char text[1 << 18];
     char path[64], sign[64];
+    glob_t lists = {0};
     int pid, live = 0;
 
     snprintf(sign, sizeof sign, "%s=", by->sign);
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    FILE *f = fopen(path, "re");
-    while (f && fscanf(f, "%9d", &pid) == 1) {
-        snprintf(path, sizeof path, "/proc/%d/environ", pid);
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-        close(fd);
-        *ended |= n == 0;
-        if (n > 0 && memmem(text, (size_t)n, sign, strlen(sign)))
-            live += kill(pid, number) == 0;
-        else if (between)
-            live += each_rank(pid, by, number, false, ended);
+    snprintf(path, sizeof path, "/proc/%d/task/*/children", (int)parent);
+    (void)glob(path, GLOB_NOSORT, NULL, &lists);
+    for (size_t i = 0; i < lists.gl_pathc; i++) {
+        FILE *f = fopen(lists.gl_pathv[i], "re");
+        while (f && fscanf(f, "%9d", &pid) == 1) {
+            snprintf(path, sizeof path, "/proc/%d/environ", pid);
+            const int fd = open(path, O_RDONLY | O_CLOEXEC);
+            const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+            close(fd);
+            *ended |= n == 0;
+            if (n > 0 && memmem(text, (size_t)n, sign, strlen(sign)))
+                live += kill(pid, number) == 0;
+            else if (between)
+                live += each_rank(pid, by, number, false, ended);
+        }
+        if (f)
+            fclose(f);
     }
-    if (f)
-        fclose(f);
+    globfree(&lists);
     return live;
 }
 

@@ -80,18 +80,20 @@ job_ends 130
 said "ended by a second signal"
 for pid in "${pids[@]}"; do must within gone "$pid"; done
 
-# Ctrl-Z, and fg
-begin "$tmp/run"
-must soon has_records "$tmp/run" step 1
-kill -TSTP "$job"
+# Ctrl-Z, and fg; also where mpirun starts ranks by other threads than its first, as from 32 ranks on
 state() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat")" = "$2" ]; }
-must find_pids
-for pid in "$job" "${pids[@]}"; do must soon state "$pid" T; done
-kill -CONT "$job"
-before=$(records "$tmp/run" step)
-must soon has_records "$tmp/run" step $((before + 2))
-kill -INT "$job"
-job_ends 75
+for threads in 0 1; do
+    OMPI_MCA_odls_base_num_threads=$threads PRTE_MCA_odls_base_num_threads=$threads begin "$tmp/run"
+    must soon has_records "$tmp/run" step 1
+    kill -TSTP "$job"
+    must find_pids
+    for pid in "$job" "${pids[@]}"; do must soon state "$pid" T; done
+    kill -CONT "$job"
+    before=$(records "$tmp/run" step)
+    must soon has_records "$tmp/run" step $((before + 2))
+    kill -INT "$job"
+    job_ends 75
+done
 
 # a third signal kills an mpirun that hears none; Hydra, whose ranks end by nothing less, the second
 signals="1 2 3"
