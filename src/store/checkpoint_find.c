@@ -305,6 +305,8 @@ dt_status dt_checkpoint_find(const char *path, const dt_query *t, char found[PAT
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 {
+    /* Of RUN/checkpoints/NAME; by a link to another disk, where claim has said whose it is. */
+    static const char *const up[] = {"../..", "../.run"};
     char mark[PATH_MAX + 16];
     dt_folder in;
 
@@ -312,13 +314,15 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
     const bool is = dt_checkpoint_is(&in);
     memcpy(out, in.path, PATH_MAX);
     dt_folder_close(&in);
-    if (is && !realpath(path, out))
+    for (size_t i = 0; i < DT_COUNT_OF(up) && is; i++) {
+        snprintf(mark, sizeof mark, "%s/%s", path, up[i]);
+        if (!realpath(mark, out))
+            out[0] = '\0';
+        snprintf(mark, sizeof mark, "%s/options.yaml", out);
+        if (dt_path_exists(mark))
+            return DT_OK;
         out[0] = '\0';
-    for (int i = 0; i < 2 && is && out[0]; i++) /* RUN/checkpoints/NAME */
-        *strrchr(out, '/') = '\0';
-    snprintf(mark, sizeof mark, "%s/options.yaml", out);
-    if (is && !dt_path_exists(mark))
-        out[0] = '\0';
+    }
     return DT_OK;
 }
 

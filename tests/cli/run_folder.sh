@@ -180,6 +180,8 @@ mv "$tmp/run/checkpoints" "$tmp/scratch"
 ln -s "$tmp/scratch" "$tmp/run/checkpoints"
 accepts "${run[@]}" --max-steps 3 --epochs 2 --out "$tmp/run" --resume auto
 must has_checkpoint "$tmp/run" 3
+accepts "${run[@]}" --max-steps 4 --epochs 2 --resume "$(compgen -G "$tmp/run/checkpoints/step-*3*")"
+must has_checkpoint "$tmp/run" 4
 
 # ---- A full disk ---------------------------------------------------------------------------------
 
