@@ -31,7 +31,7 @@ static dt_status show(const follow *f, size_t i, bool going)
     return DT_OK;
 }
 
-/* Once, or with --watch every two seconds, until no run is held. What a run has recorded before it
+/* Once, or with --watch every two seconds, until no run goes on. What a run has recorded before it
  * was seen to be over is taken. While runs are on, what fails is tried again. */
 static dt_status follow_all(const follow *f)
 {
@@ -39,7 +39,7 @@ static dt_status follow_all(const follow *f)
         dt_status st = DT_OK;
         bool goes_on = false;
         for (size_t i = 0; i < f->runs; i++) {
-            const bool going = dt_rundir_held(f->run[i]);
+            const bool going = dt_rundir_held(f->run[i]) || dt_watch_writes(f->run[i]);
             const dt_status one = f->events ? dt_events_update(&f->events[i]) : show(f, i, going);
             st = st == DT_OK ? one : st;
             goes_on = goes_on || (going && f->o->watch);

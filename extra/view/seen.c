@@ -148,7 +148,7 @@ dt_status dt_run_view_open(dt_run_view_run *r, const char *path)
     snprintf(r->name, sizeof r->name, "%s", realpath(path, whole) ? basename(whole) : path);
     dt_log_shown(r->name);
     FILE *f = open_memstream(&r->where, &bytes);
-    if (f && dt_watch_status(path, dt_rundir_held(path), f) != DT_OK)
+    if (f && dt_watch_status(path, dt_rundir_held(path) || dt_watch_writes(path), f) != DT_OK)
         dt_fail_clear(); /* it has made no step */
     if (f)
         fclose(f);

@@ -39,7 +39,9 @@ void dt_watch_close(dt_watch *w, int code);
 dt_status dt_watch_late(dt_comm *c, double waited, double seconds, int *late,
                         double *cost) DT_MUST_CHECK;
 
-/* Print where each rank of the run is, or was when it ended. going: the run folder is locked.
+/* Whether `progress` is written: looks 1.2 s apart. For disks whose locks say nothing. Local. */
+bool dt_watch_writes(const char *run);
+/* Print where each rank of the run is, or was when it ended. going: a live run has the folder.
  * DT_NOINPUT: there is no `progress`; DT_FORMAT: it is none. Local. */
 dt_status dt_watch_status(const char *run, bool going, FILE *f) DT_MUST_CHECK;
 

@@ -82,19 +82,18 @@ static dt_status claim(const dt_folder *f, const dt_rundir *run)
 
 dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run)
 {
-    struct stat info;
+    struct stat info, own;
 
     DT_TRY(dt_checkpoints_open(f, run->folder, run->path));
     if (f->fd < 0)
         return DT_OK;
-    if (fstat(f->fd, &info) != 0)
-        return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
-    if (run->inode == 0) {
+    if (run->saves <= 0) {
         DT_TRY(claim(f, run));
-        run->device = info.st_dev;
-        run->inode = info.st_ino;
+        run->saves = fcntl(f->fd, F_DUPFD_CLOEXEC, 1);
     }
-    if (run->device == info.st_dev && run->inode == info.st_ino)
+    if (run->saves < 0 || fstat(f->fd, &info) != 0 || fstat(run->saves, &own) != 0)
+        return dt_fail(DT_IO, "%s: %s", f->path, strerror(errno));
+    if (own.st_dev == info.st_dev && own.st_ino == info.st_ino)
         return DT_OK;
     return dt_fail(DT_CANTCREATE,
                    "%s is not the folder any more that this run has saved into: it is left alone",
@@ -306,6 +305,8 @@ dt_status dt_checkpoint_find(const char *path, const dt_query *t, char found[PAT
 
 dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
 {
+    /* Of RUN/checkpoints/NAME; by a link to another disk, where claim has said whose it is. */
+    static const char *const up[] = {"../..", "../.run"};
     char mark[PATH_MAX + 16];
     dt_folder in;
 
@@ -313,13 +314,15 @@ dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
     const bool is = dt_checkpoint_is(&in);
     memcpy(out, in.path, PATH_MAX);
     dt_folder_close(&in);
-    if (is && !realpath(path, out))
+    for (size_t i = 0; i < DT_COUNT_OF(up) && is; i++) {
+        snprintf(mark, sizeof mark, "%s/%s", path, up[i]);
+        if (!realpath(mark, out))
+            out[0] = '\0';
+        snprintf(mark, sizeof mark, "%s/options.yaml", out);
+        if (dt_path_exists(mark))
+            return DT_OK;
         out[0] = '\0';
-    for (int i = 0; i < 2 && is && out[0]; i++) /* RUN/checkpoints/NAME */
-        *strrchr(out, '/') = '\0';
-    snprintf(mark, sizeof mark, "%s/options.yaml", out);
-    if (is && !dt_path_exists(mark))
-        out[0] = '\0';
+    }
     return DT_OK;
 }
 

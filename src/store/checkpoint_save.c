@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct dt_saving {
     dt_rundir *run;
@@ -34,8 +35,8 @@ static dt_status open_folder(dt_saving *w, dt_rundir *run, int64_t step)
 
     if (!made && errno != EEXIST)
         return save_error(run->path, "making its folder checkpoints");
-    if (made)
-        run->inode = 0;
+    if (made && run->saves > 0)
+        run->saves = close(run->saves); /* none */
     DT_TRY(dt_checkpoints_own(&w->in, run));
     DT_TRY(dt_checkpoint_list(&w->in, &list, &count));
     dt_checkpoint_name_set(&w->name, step, 1);

@@ -212,6 +212,8 @@ out:
 
 void dt_rundir_close(dt_rundir *d)
 {
+    if (d->saves > 0)
+        close(d->saves);
     if (d->lock > 0)
         close(d->lock);
     if (d->folder > 0)

@@ -42,8 +42,8 @@ typedef struct dt_rundir {
     int folder, lock;         /* descriptors of the folder and of its .lock; -1: closed */
     bool created;             /* by us */
     bool resumed;             /* an older run's: what is in it must stay */
-    dev_t device; /* with inode: the folder `checkpoints` that the first save has opened; 0: none */
-    ino_t inode;
+    int saves; /* of `checkpoints`, since the first save; <= 0: none. On some disks (vfat, FUSE)
+                * a folder gets another inode number once it is not open any more */
     char last[PATH_MAX]; /* path of the checkpoint saved last, or ""; read it when no save runs */
 } dt_rundir;
 

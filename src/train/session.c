@@ -44,7 +44,7 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
     const uint64_t saves = none ? 0 : 3 * (dt_options_average(&r->o) ? 3u : 2u) * model;
     struct statvfs v;
 
-    if (fstatvfs(s->folder.folder, &v) != 0)
+    if (fstatvfs(s->folder.folder, &v) != 0 || v.f_blocks == 0) /* the disk does not tell */
         return DT_OK;
     const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (left < model)

@@ -20,11 +20,12 @@ static const struct {
 } signal_table[] = {ROW(SIGUSR1, "SIGUSR1"), ROW(SIGTERM, "SIGTERM"), ROW(SIGINT, "SIGINT"),
                     ROW(SIGUSR2, "SIGUSR2"), ROW(SIGXCPU, "SIGXCPU"), ROW(SIGHUP, "SIGHUP"),
                     ROW(SIGALRM, "--stop-after")};
-enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2 };
+enum { SIGNALS = DT_COUNT_OF(signal_table), ASKED_ALONE_S = 2, SECOND_NS = 1000000000 };
 
 static volatile sig_atomic_t stop_signal, save_asked, deferred;
 static void (*leave_process)(const char *line);
 static bool follows; /* not the launcher's first rank */
+static _Atomic int64_t interrupted_ns; /* by the first SIGINT */
 
 const char *dt_signals_name(int number)
 {
@@ -47,14 +48,21 @@ static void leave(int number)
 
 static void note_signal(int number)
 {
+    const int64_t now = dt_activity_clock();
+    int64_t first = 0;
+
     if (number == SIGHUP) {
         save_asked = 1;
         return;
     }
     if (!stop_signal)
         stop_signal = number;
-    if (number == SIGINT)
-        signal(SIGINT, SIG_DFL); /* the second one ends the process */
+    /* timeout(1) sends its signal twice at once, and another thread may take the second. */
+    if (number == SIGINT && !atomic_compare_exchange_strong(&interrupted_ns, &first, now) &&
+        now - first >= SECOND_NS) {
+        signal(SIGINT, SIG_DFL);
+        raise(SIGINT);
+    }
     if (!deferred)
         leave(number);
 }
@@ -80,7 +88,7 @@ void dt_signals_catch(void (*leave_by)(const char *line))
     (void)dt_comm_launcher(&rank);
     follows = rank > 0;
     leave_process = leave_by;
-    stop_signal = save_asked = deferred = 0;
+    interrupted_ns = stop_signal = save_asked = deferred = 0;
     block(SIG_BLOCK);
     /* At the soft limit of CPU time (ulimit -t) the kernel sends SIGXCPU, once a second; at the
      * hard one it kills. Where both are one, a tenth is kept for the checkpoint. */

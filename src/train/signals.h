@@ -2,7 +2,7 @@
  * write a checkpoint and stop, SIGHUP to write one and continue; private to src/train.
  *
  * Open MPI forwards SIGUSR1 from mpirun to all ranks and kills none; SIGTERM and SIGINT to
- * mpirun leave the ranks one second. A second SIGINT ends the process at once. All Local. */
+ * mpirun leave the ranks one second. A second SIGINT, 1 s later, ends the process. All Local. */
 #ifndef DT_SIGNALS_H
 #define DT_SIGNALS_H
 #include "run.h"

@@ -180,6 +180,8 @@ mv "$tmp/run/checkpoints" "$tmp/scratch"
 ln -s "$tmp/scratch" "$tmp/run/checkpoints"
 accepts "${run[@]}" --max-steps 3 --epochs 2 --out "$tmp/run" --resume auto
 must has_checkpoint "$tmp/run" 3
+accepts "${run[@]}" --max-steps 4 --epochs 2 --resume "$(compgen -G "$tmp/run/checkpoints/step-*3*")"
+must has_checkpoint "$tmp/run" 4
 
 # ---- A full disk ---------------------------------------------------------------------------------
 
@@ -204,6 +206,9 @@ if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
     done
     head -c 1M /dev/zero >"$tmp/small/full" 2>/dev/null # not a byte left
     refuses 74 "make room" -- "${tiny[@]}" --out "$tmp/small/run"
+    umount "$tmp/small"
+    must mount -t tmpfs -o size=0 none "$tmp/small" # as much as there is, of which it says nothing
+    accepts "${tiny[@]}" --out "$tmp/small/run"
     umount "$tmp/small"
 else
     echo "SKIPPED: a full disk: no rights to mount one"

@@ -35,4 +35,14 @@ for error in ENOSYS EOPNOTSUPP EINVAL; do
     lacks fsync "$error" 0 ""
     "$DTRAIN_BUILD_DIR/dtrain" verify "$tmp/run" >"$tmp/stdout" 2>&1 || complain "fsync $error: $(cat "$tmp/stdout")"
 done
+
+# status, which sees no lock then, looks at what the run writes
+rm -rf "$tmp/run"
+mkdir "$tmp/run"
+failing "$tmp/run" flock:1:ENOSYS+ "${run[@]}" --max-steps -1 --epochs 1000000 --save-every 0 >"$tmp/stdout" 2>&1 </dev/null &
+is() { "$DTRAIN_BUILD_DIR/dtrain" status "$tmp/run" 2>&1 | grep "^run $tmp/run is $1" >"$tmp/said"; }
+within is "going on: step" || complain "a run without a lock does not go on: $(cat "$tmp/stdout")"
+DTRAIN_BIN=$DTRAIN_BUILD_DIR/dtrain find_ranks "$tmp/run"
+kill -9 "${rank[0]}"
+within is killed || complain "a run without a lock was not killed"
 exit "$bad"

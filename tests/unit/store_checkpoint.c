@@ -99,6 +99,10 @@ SNAPSHOT_TEST(a_folder_that_has_taken_the_name_is_left_alone)
     assert_fails(dt_checkpoint_prune(&f->d, f->s.at.run_step, &(dt_keep){.last = 1}), DT_CANTCREATE,
                  "left alone");
     assert_int_equal(rmdir(own), 0);
+    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1)); /* made anew: again the run's */
+    folder_remove(own);
+    assert_int_equal(mkdir(own, 0755), 0); /* if the old one is not held, of its inode number */
+    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "left alone");
 }
 
 /* By a link: another run's folder is refused, also by a copy of the run; one of its own may lie
