@@ -385,8 +385,6 @@ static int end_code(dt_first *f, int code)
 {
     if (f->meeting->by->bare && code > 1 && code < 32) /* of a rank that it has ended, too */
         code = f->heard[STALLED] ? dt_status_exit_code(DT_STALLED) : 128 + code;
-    if (f->hangs)
-        return dt_status_exit_code(f->heard[STOPPED] ? DT_PREEMPTED : DT_COMM);
     if (code == 128 + SIGABRT && !f->began) {
         dt_warn("mpirun has crashed; Open MPI 4 does where a host's name has 57 letters");
         return dt_status_exit_code(DT_COMM);
@@ -396,6 +394,8 @@ static int end_code(dt_first *f, int code)
             dt_note("dtrain: ended by a second signal: the last checkpoint holds");
         return 128 + f->ended;
     }
+    if (f->hangs)
+        return dt_status_exit_code(f->heard[STOPPED] ? DT_PREEMPTED : DT_COMM);
     if (!f->asked || f->heard[WHOLE] || (f->began && code != 0 && code != 128 + SIGUSR1))
         return code;
     if (!f->heard[STOPPED])

@@ -142,6 +142,15 @@ END
 printf '#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 MPI_LOCALRANKID=0 sleep 2\nwhile :; do sleep 1; done\n' >"$tmp/deaf/mpirun"
 gives 71 env PATH="$tmp/deaf:$PATH" "$DTRAIN_BIN" --np 2 "${run[@]}"
 said "mpirun has not ended 15 s after its ranks"
+sed -i '2itrap "" USR1 TERM' "$tmp/deaf/mpirun" # nor when it is asked (Open MPI 5.0.7, seldom)
+PATH=$tmp/deaf:$PATH start 1 --np 2 "${run[@]}"
+must soon pgrep -P "$job" >"$tmp/stdout"
+kill -INT "$job"
+must soon grep -q "^dtrain: SIGINT: " "$tmp/stderr"
+sleep 1.2
+kill -INT "$job"
+job_ends 130
+said "ended by a second signal"
 
 # no place, or no room, for Open MPI's own files: said before it starts
 if only_openmpi "files in TMPDIR"; then
