@@ -65,13 +65,16 @@ else
 fi
 
 run=("${tiny[@]}" --epochs 100000 --max-steps -1 --save-every 0) # these do not end by themselves
-# a second one ends it at once: the first is asked of ranks that stand still
-begin "$tmp/run"
-must soon has_records "$tmp/run" step 1
-must find_pids
-hold_all STOP
-kill -INT "$job"
-must soon grep -q "^dtrain: SIGINT: " "$tmp/stderr"
+ask_held() { # begin, and INT to ranks that stand still
+    begin "$tmp/run"
+    must soon has_records "$tmp/run" step 1
+    must find_pids
+    hold_all STOP
+    kill -INT "$job"
+    must soon grep -q "^dtrain: SIGINT: " "$tmp/stderr"
+}
+# a second one ends it at once
+ask_held
 kill -HUP "$job" # a closed terminal ends nothing, however often it is said
 sleep 1.2
 kill -HUP "$job"
@@ -82,12 +85,7 @@ for pid in "${pids[@]}"; do must within gone "$pid"; done
 
 # ranks that threads of mpirun start, as Open MPI's do from 32 on, are seen: they began, so a kill is one
 export OMPI_MCA_odls_base_num_threads=1 PRTE_MCA_odls_base_num_threads=1
-begin "$tmp/run"
-must soon has_records "$tmp/run" step 1
-must find_pids
-hold_all STOP
-kill -INT "$job"
-must soon grep -q "^dtrain: SIGINT: " "$tmp/stderr"
+ask_held
 echo "said after it looked" >"/proc/$(pgrep -P "$job" "$launcher")/fd/2"
 must soon grep -q "^said after" "$tmp/stderr"
 hold_all KILL
