@@ -161,7 +161,7 @@ static void bench_print(const bench *b, const bench_row *row)
 
     if (!b->begun)
         printf("%-10s  np    s/step   fastest   slowest  images/s  scale exposed s  MiB held "
-               "MiB sent   msgs  exact  weights hash%s\n",
+               "MiB both   msgs  exact  weights hash%s\n",
                b->engines ? "engine" : "exchange",
                b->engines ? "                      gradient off" : "");
     if (b->alone > 0)
@@ -310,6 +310,8 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.max_steps = -1;
     if (b.engines)
         one.precision = "fp32";
+    if (o->scaling && one.threads == 0) /* of a rank among all, on fewer ranks too */
+        one.threads = dt_threads_auto(c);
     if (o->predict[0]) {
         DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));
         DT_TRY(dt_comm_agree(c, dt_bench_predict_check(o, c->world)));

@@ -14,6 +14,8 @@ static const struct {
     {"conv2d", DT_TOTAL_forward},        {"linear", DT_TOTAL_forward},
     {"batchnorm", DT_TOTAL_norm},        {"maxpool", DT_TOTAL_pooling},
     {"globalavgpool", DT_TOTAL_pooling}, {"fork", DT_TOTAL_residual},
+    {"add", DT_TOTAL_residual},          {"gelu", DT_TOTAL_activation},
+    {"relu", DT_TOTAL_activation},
 };
 
 /* The totals of convolutions are in the order of passes. */

@@ -16,6 +16,7 @@
     X(norm, "batch norm, with fused add and ReLU")                                                 \
     X(pooling, "pooling")                                                                          \
     X(residual, "residual adds and forks")                                                         \
+    X(activation, "activations by themselves")                                                     \
     X(other, "loss")                                                                               \
     X(update, "update and packing")                                                                \
     X(exchange, "exchange")                                                                        \

@@ -167,7 +167,7 @@ static json_t *json_of_peaks(const dt_bench_layers *l)
 {
     json_t *j =
         json_pack("{s:i, s:i, s:f, s:i}", "threads", l->threads, "ranks", l->ranks,
-                  "memory_bytes_per_s", l->peaks.bytes_per_s, "stream_mib", DT_PEAK_STREAM_MIB);
+                  "memory_bytes_per_s", l->peaks.bytes_per_s, "stream_mib", l->peaks.stream_mib);
 
     for (int type = 0; type < DT_DTYPES; type++)
         json_object_set_new(j, dt_dtype_name((dt_dtype)type),

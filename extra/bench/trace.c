@@ -113,7 +113,8 @@ static dt_status put_lane(const trace *t, FILE *f, int lane)
     DT_GO(st, dt_comm_gather(c, mine, all, (size_t)most * sizeof *mine), out);
     for (int64_t i = 0; f && i < world * most; i++)
         if (all[i].ended > 0)
-            put_event(f, t, (int)(i / most), lane, &all[i], find_last(all, most, world, i % most));
+            put_event(f, t, (int)(i / most), lane, &all[i],
+                      lane == DT_LANE_WAIT ? find_last(all, most, world, i % most) : 0);
 out:
     free(all);
     return st;

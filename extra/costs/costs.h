@@ -44,9 +44,9 @@ typedef struct dt_peaks {
      * numbers in the caches; float32's where bf16 has none. */
     double flops[DT_DTYPES];
     char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
-    double bytes_per_s;           /* reads plus writes, in place, over DT_PEAK_STREAM_MIB */
+    double bytes_per_s;           /* reads plus writes, in place, over stream_mib */
+    int stream_mib;               /* 256, or 32 per thread: more than the caches hold */
 } dt_peaks;
-enum { DT_PEAK_STREAM_MIB = 256 };
 /* A second and a half. DT_NOMEM. */
 dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;
 #endif

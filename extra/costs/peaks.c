@@ -87,9 +87,9 @@ static double stream_seconds(float *x, int64_t count, int threads)
     return dt_seconds() - start;
 }
 
-static dt_status peak_stream(double *bytes_per_s, int threads)
+static dt_status peak_stream(dt_peaks *p, int threads)
 {
-    const size_t bytes = (size_t)DT_PEAK_STREAM_MIB << 20;
+    const size_t bytes = (size_t)p->stream_mib << 20;
     const int64_t count = (int64_t)(bytes / sizeof(float));
     dt_slab slab;
 
@@ -100,7 +100,7 @@ static dt_status peak_stream(double *bytes_per_s, int threads)
         best = DT_MIN(best, seconds);
     }
     dt_slab_destroy(&slab);
-    *bytes_per_s = 2 * (double)bytes / best;
+    p->bytes_per_s = 2 * (double)bytes / best;
     return DT_OK;
 }
 
@@ -116,5 +116,6 @@ dt_status dt_peaks_measure(dt_peaks *p, int threads)
             memcpy(p->flops_by[type], p->flops_by[DT_F32], sizeof p->flops_by[0]);
         }
     }
-    return peak_stream(&p->bytes_per_s, threads);
+    p->stream_mib = DT_MAX(256, 32 * threads);
+    return peak_stream(p, threads);
 }

@@ -27,7 +27,7 @@ static void print_text(const dt_run *r, const dt_test_result *t)
         printf("%-16s", name);
         for (int k = 0; k < classes; k++)
             printf(" %5lld", (long long)t->confusion[c * classes + k]);
-        printf("  %6.2f %%\n", 100 * dt_class_accuracy(t, c));
+        printf(t->class_images[c] ? "  %6.2f %%\n" : "       -\n", 100 * dt_class_accuracy(t, c));
     }
 }
 
@@ -41,7 +41,8 @@ static void print_json(const dt_run *r, const dt_test_result *t)
         for (int k = 0; rows && k < classes; k++)
             json_array_append_new(row, json_integer(t->confusion[c * classes + k]));
         json_array_append_new(rows, row);
-        json_array_append_new(accuracy, json_real(dt_class_accuracy(t, c)));
+        json_array_append_new(accuracy, t->class_images[c] ? json_real(dt_class_accuracy(t, c))
+                                                           : json_null());
     }
     json_t *viewed =
         strcmp(r->o.tta, "none") != 0 ? json_real((double)t->viewed / (double)t->images) : NULL;

@@ -32,7 +32,10 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     const dt_net_spec spec =
         dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, &model.precision));
-    s->threads = model.threads = o.threads ? (int)o.threads : dt_cores(NULL);
+    s->threads = model.threads = o.threads ? (int)o.threads
+                               : dt_threads_asked() > 0
+                                   ? dt_threads_asked()
+                                   : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
@@ -147,6 +150,8 @@ static void plan_totals(const preview *s)
         {"master weights (float32)", slab},
         {"gradients (float32)", slab},
         {"momentum (float32)", slab},
+        {"averaged weights (float32)",
+         dt_options_average(&s->o) ? slab + 8 * s->net->norm_channels : 0},
         {"compute weights (packed)", dt_model_packed_bytes(s->model)},
         {"running mean and variance (float32)", 8 * s->net->norm_channels},
     };
@@ -155,6 +160,8 @@ static void plan_totals(const preview *s)
 
     putchar('\n');
     for (size_t i = 0; i < DT_COUNT_OF(totals); i++) {
+        if (totals[i].bytes == 0)
+            continue;
         printf("%-42s %14zu bytes %10.1f MiB\n", totals[i].name, totals[i].bytes,
                (double)totals[i].bytes / (1 << 20));
         sum += totals[i].bytes;

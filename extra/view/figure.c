@@ -167,7 +167,9 @@ dt_status dt_figure_draw(dt_figure *f, char **picture, size_t *bytes)
     DT_GO(st, dt_file_read(AT_FDCWD, path, SIZE_MAX, picture, bytes), out);
     if (code) {
         dt_log_shown(*picture);
-        st = dt_fail(DT_BUG, "gnuplot failed: %.300s", *picture);
+        st = dt_fail(DT_UNSUPPORTED,
+                     "gnuplot failed (it has to be 5.2 or newer, with pngcairo for PNG): %.300s",
+                     *picture);
     }
 out:
     close(drawn);

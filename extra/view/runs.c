@@ -122,9 +122,11 @@ static void put_side_by_side(const found *f)
         json_object_set(row, "run", name);
         for (size_t k = 0; k < DT_OPTIONS; k++) {
             const char *option = dt_option_table[k].name;
+            /* The result of this name: those that were done. */
+            const char *key = strcmp(option, "epochs") == 0 ? "epochs_asked" : option;
             json_t *value = json_object_get(json_array_get(f->recipes, i), option);
             if (differs(f->recipes, option))
-                json_object_set_new(row, option, value ? json_incref(value) : json_null());
+                json_object_set_new(row, key, value ? json_incref(value) : json_null());
         }
         json_object_update_missing(row, results);
         json_decref(results);

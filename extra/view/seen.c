@@ -121,14 +121,14 @@ static json_t *row_of(const dt_run_view_run *r, const place *at)
     dt_sha chain;
 
     return json_pack(
-        "{s:s, s:s%, s:n, s:I, s:I, s:o?, s:o?, s:o?, s:O?, s:O?, s:s}", "run", r->name, "state",
+        "{s:s, s:s%, s:n, s:I, s:I, s:o?, s:o?, s:o?, s:O?, s:O?, s:s?}", "run", r->name, "state",
         state, strcspn(state, ":,\n"), "net", "epochs",
         json_integer_value(json_object_get(epoch, "epoch")), "steps",
         json_integer_value(json_object_get(last_of(r->steps), "step")), "best_accuracy",
         json_real(at->best), "last_accuracy", json_real(dt_json_number(epoch, "test_accuracy")),
         "images_per_s", json_real(at->timed_images / at->seconds), "weights_hash",
         json_object_get(end, "weights_hash"), "state_hash", json_object_get(end, "state_hash"),
-        "chain_hash", dt_proof_mark(r->path, chain));
+        "chain_hash", dt_proof_mark(r->path, chain)[0] ? chain : NULL);
 }
 
 /* ---- The folder ------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@ assert ("conv2d", "data") in kinds and ("conv2d", "weights") in kinds and ("line
 assert ("batchnorm+relu", "backward") in kinds and ("batchnorm+relu", "data") not in kinds
 assert abs(sum(p["share"] for p in phases.values()) - 1) < 1e-6, "phases are no step"
 in_passes = sum(p["seconds"] for p in passes)
-parts = "forward data_gradient weight_gradient norm pooling residual other".split()
+parts = "forward data_gradient weight_gradient norm pooling residual activation other".split()
 assert abs(sum(phases[p]["seconds"] for p in parts) - in_passes) < 1e-6, "totals of other passes"
 assert 0 < in_passes <= profile["mean_step_s"]
 peak = peaks[profile["precision"]]["flops_per_s"], peaks["memory_bytes_per_s"]
