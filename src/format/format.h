@@ -136,7 +136,7 @@ typedef struct dt_model_meta {
 dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK;
 
 /* Fill master and the running statistics from a file in any naming, DDP's prefix
- * "module." included; num_batches_tracked may be absent; F16 and BF16 become float32, exactly.
+ * "module." included; num_batches_tracked may be anything; F16 and BF16 become float32, exactly.
  * Nothing is written before the whole header fits. A file without dtrain.* metadata is taken
  * with one warning.
  *   normalize  of this run; NULL: whatever the file says
