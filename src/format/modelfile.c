@@ -127,8 +127,9 @@ static dt_status check_metadata(const dt_safetensors *f, const dt_net *net, cons
     }
     if (!known)
         dt_warn("%s does not say for which network, variant, stem and normalisation it was "
-                "made: taken for %s and --normalize %s",
-                f->path, spec->net, normalize ? normalize : "any");
+                "made: taken for --net %s%s%s%s%s and --normalize %s",
+                f->path, spec->net, spec->variant[0] ? " --variant " : "", spec->variant,
+                spec->stem[0] ? " --stem " : "", spec->stem, normalize ? normalize : "any");
     return DT_OK;
 }
 
@@ -246,7 +247,8 @@ static void file_differs(const dt_model_list *list, const dt_safetensors *f, cha
 static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, const dt_net *net,
                            bool head)
 {
-    const char *remedy = "choose --net, --stem and data as they were when the file was saved";
+    const char *remedy = "choose --net, --variant, --stem, --image-size and data as they were when "
+                         "the file was saved";
     char text[400];
 
     list_differs(list, f, false, text);

@@ -296,7 +296,7 @@ TEST_OF_FIXTURE(make_resnet, model_files_release, the_first_misfit_ends_a_load)
          "'extra?[2J.weight' is not the network's"},
         {{.of = "layer1.0.bn1.num", .name = "module.fc.bias"}, "'fc.bias' is not the network's"},
         {{.of = "layer1.0.bn1.weight", .reshape = true},
-         "'layer1.0.bn1.weight' is [4, 1], the network's [4]; choose --net"},
+         "'layer1.0.bn1.weight' is [4, 1], the network's [4]; choose --net, --variant, --stem"},
         {{.of = "fc.weight", .reshape = true},
          "'fc.weight' is [10, 128, 1], the network's [10, 128]; all but"},
         {{.of = "layer1", .prefix = "model."}, "'layer1.0.conv1.weight' is missing"},
@@ -396,7 +396,7 @@ TEST_OF_FIXTURE(make_resnet, model_files_release, files_that_name_no_network_get
             assert_string_equal(meta.text[i], foreign ? "" : want[i]);
     }
     assert_non_null(strstr(c.text, f->other));
-    assert_non_null(strstr(c.text, "taken for resnet50 and --normalize cifar"));
+    assert_non_null(strstr(c.text, "--net resnet50 --variant torchvision --stem cifar and --norm"));
     assert_int_equal(c.text[strlen(c.text) - 1], '\n');
 }
 
