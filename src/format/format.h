@@ -142,7 +142,7 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta) DT_MUST_CHECK
  *   normalize  of this run; NULL: whatever the file says
  *   head       false: the classifier stays as it is in s, and the file's may be of any shape, or
  *              missing
- *   DT_FORMAT  another network, variant, stem or normalisation; tensors that are
+ *   DT_FORMAT  another network, variant, stem or normalisation; momentum; tensors that are
  *              missing, unexpected, or of another shape or type, in one message; a number
  *              that is not finite.
  *              Otherwise as dt_safetensors_open and dt_safetensors_read. */

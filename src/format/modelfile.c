@@ -108,15 +108,18 @@ static const char *says(const dt_safetensors *f, const char *name)
     return dt_safetensors_metadata(f, key);
 }
 
-static dt_status check_metadata(const dt_safetensors *f, const dt_net *net, const char *normalize)
+static dt_status check_metadata(const dt_safetensors *f, const dt_weights *s, const char *normalize)
 {
-    const dt_net_spec *spec = &net->spec;
+    const dt_net_spec *spec = &s->net->spec;
     const dt_field want[] = {{"net", spec->net},
                              {"variant", spec->variant},
                              {"stem", spec->stem},
                              {"normalize", normalize}};
+    const char *holds = says(f, "holds");
     bool known = true;
 
+    if (holds && strcmp(holds, "momentum") == 0 && s->running_mean) /* not a checkpoint's own */
+        return dt_fail(DT_FORMAT, "%s holds momentum, not a model", f->path);
     for (size_t i = 0; i < DT_COUNT_OF(want); i++) {
         const char *has = says(f, want[i].name);
         known = known && (has || !want[i].value);
@@ -311,7 +314,7 @@ dt_status dt_model_load_open(const dt_weights *s, dt_safetensors *f, const char 
     dt_model_list list = {0};
     dt_status st = DT_OK;
 
-    DT_GO(st, check_metadata(f, s->net, normalize), out);
+    DT_GO(st, check_metadata(f, s, normalize), out);
     DT_GO(st, dt_model_list_match(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, s->net, head), out);
     st = list_read(&list, f, head);

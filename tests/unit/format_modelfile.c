@@ -258,6 +258,9 @@ TEST_OF_FIXTURE(make_resnet, model_files_release, a_file_says_what_its_images_ar
     assert_string_equal(meta.class_names, "");
     assert_int_equal(meta.height + meta.width, 0);
     assert_string_equal(meta.text[DT_META_KEYS - 1], "");
+    opts.holds = "momentum";
+    assert_ok(dt_model_put(&f->state, &target, &opts, NULL));
+    assert_refused(f, f->other, "holds momentum, not a model", true);
 }
 
 /* ---- Edited files ---------------------------------------------------------------- */
