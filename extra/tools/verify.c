@@ -14,7 +14,7 @@ typedef struct verdict {
     size_t things;
     dt_folder in;       /* what is looked at */
     bool run;           /* it is a run folder, not a checkpoint */
-    dt_options options; /* what --resume would read, else the defaults; texts are in saved */
+    dt_options options; /* what --resume would read, else the given ones; texts are in saved */
     dt_layer saved;
     char newest[PATH_MAX]; /* of what is right */
     int64_t step;          /* of newest; -1: none */
@@ -62,14 +62,13 @@ static dt_status verify_options(verdict *v)
     return verdict_add(v, st);
 }
 
-static dt_status verify_model(const char *path, int64_t *steps)
+static dt_status verify_model(const dt_options *given, const char *path, int64_t *steps)
 {
     dt_model_read r = {.net = NULL};
+    dt_options o = *given;
     dt_model_meta meta;
-    dt_options o;
     dt_status st = DT_OK;
 
-    dt_options_init(&o);
     DT_GO(st, dt_options_read_model(&r, path, &o, &meta), out);
     DT_GO(st, dt_model_load(&r.state, path, NULL, true), out);
     printf("ok   %s: all numbers are finite and fit %s\n", DT_SHOWN(path), r.net->spec.net);
@@ -114,7 +113,7 @@ static dt_status verify_run_model(verdict *v)
     DT_TRY(dt_path_join(path, v->in.path, dt_checkpoint_file_name[DT_CHECKPOINT_MODEL]));
     if (!dt_path_taken(path))
         return DT_OK;
-    const dt_status st = verify_model(path, &step);
+    const dt_status st = verify_model(&v->options, path, &step);
     if (st == DT_OK)
         verdict_newest(v, path, step);
     return verdict_add(v, st);
@@ -175,16 +174,15 @@ static bool is_model(const char *path)
 
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
 {
-    verdict v = {.first = DT_OK, .step = -1};
+    verdict v = {.first = DT_OK, .options = *o, .step = -1};
     int64_t steps = 0;
     struct stat info;
 
-    (void)o, (void)count;
+    (void)count;
     if (stat(path[0], &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s", path[0], strerror(errno));
     if (!S_ISDIR(info.st_mode) || is_model(path[0]))
-        return verify_model(path[0], &steps);
-    dt_options_init(&v.options);
+        return verify_model(o, path[0], &steps);
     DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path[0]));
     const dt_status st = verify_folder(&v);
     dt_layer_release(&v.saved);
