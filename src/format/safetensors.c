@@ -25,7 +25,9 @@ static dt_status header_parse(dt_safetensors *f, uint64_t *data_first)
         return dt_fail(DT_FORMAT,
                        "%s: a pickle of PyTorch may run any code, so it is not read; make a model "
                        "file of it in Python: import torch, safetensors.torch as s; "
-                       "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')",
+                       "d = torch.load('%s', 'cpu', weights_only=True); "
+                       "d = d.get('state_dict', d.get('model', d.get('net', d))); s.save_file("
+                       "{k: v.contiguous() for k, v in d.items()}, 'model.safetensors')",
                        f->path, dt_python_text(f->path, (char[2 * PATH_MAX]){""}));
     if (n > DT_TENSOR_MAX_HEADER || n > f->size - sizeof n)
         return dt_fail(DT_FORMAT,
@@ -151,6 +153,7 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path, const char
     dt_safetensors *f = NULL;
     int64_t size = (int64_t)length;
     uint64_t data_first = 0;
+    uint8_t first = 0;
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&f, 1, sizeof *f, "a model file"));
@@ -160,7 +163,9 @@ dt_status dt_safetensors_open(dt_safetensors **out, const char *path, const char
     if (!bytes)
         DT_GO(st, dt_file_open(AT_FDCWD, path, &f->fd, &size), out);
     f->size = (uint64_t)size;
-    const dt_format *other = dt_format_find(NULL, path);
+    DT_GO(st, dt_safetensors_bytes(f, &first, size > 0, 0), out);
+    const bool pickle = first == 'P' || first == 0x80; /* of PyTorch, whatever its name ends in */
+    const dt_format *other = pickle ? NULL : dt_format_find(NULL, path);
     if (other) {
         DT_GO(st, other->read(f), out);
     } else {

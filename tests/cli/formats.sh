@@ -109,7 +109,7 @@ cp "$run/model.safetensors" "$tmp/x.pt" # a name says nothing
 accepts convert "$tmp/x.pt" --out "$tmp/x.new"
 for begin in 'PK\3\4' '\200\2\212\12'; do # torch.save, new and old
     printf "$begin%060d" 0 >"$tmp/x.bin"
-    refuses 65 "x.bin" "s.save_file(torch.load(" -- eval "$tmp/x.bin" --data synthetic:64
+    refuses 65 "x.bin" "d = torch.load(" -- eval "$tmp/x.bin" --data synthetic:64
 done
 refuses 78 "vgg11" "mindspore" -- convert "$tmp/vgg11-mindspore-imagenet/model.safetensors" --out "$tmp/x.ckpt"
 head -c 3000 "$tmp/a.ckpt" >"$tmp/cut.ckpt"

@@ -124,7 +124,7 @@ accepts eval "${tiny[@]:0:2}" "$step"
 # names in a pickle's refusal cannot end Python's text
 name="m',weights_only=False) or exit(1) #.pt"
 printf 'PK\003\004aaaaaaaaaaaa' >"$tmp/$name"
-refuses 65 "torch.load('$tmp/m\\',weights_only=False) or exit(1) #.pt', weights_only=True)" -- verify "$tmp/$name"
+refuses 65 "torch.load('$tmp/m\\',weights_only=False) or exit(1) #.pt', 'cpu', weights_only=True)" -- verify "$tmp/$name"
 
 # who may only read may verify
 cp -r "$run" "$tmp/foreign"

@@ -33,7 +33,7 @@ static const struct {
     {BYTES(""), "there is no tensor"},
     {BYTES(COUNT), "there is no tensor"},
     {BYTES("crc_num\0\0\0\0\0\0\0\0\0\1"), "byte 0: a field is none"},
-    {BYTES("PK\3\4\5\6\7\10"), "is no checkpoint of MindSpore"},
+    {BYTES("PK\3\4\5\6\7\10"), "d = torch.load('dir/a.ckpt'"},
     {BYTES(PAIR("a.w") PAIR("a.w")), "a name is there twice"},
     {BYTES("\x0a\x1e\x0a\x03"
            "a.w"
