@@ -188,7 +188,8 @@ static dt_status read_value(dt_safetensors *f, span in)
     if (!tag[0] || !found)
         return misread(f, began, "a value has no name or no tensor");
     /* An optimiser's: "moments.conv1.weight", and scalars, which MindSpore 1 writes as [0]. */
-    if (!t.dtype || !strchr(tag, '.') || strncmp(tag, "moments.", 8) == 0)
+    if (!t.dtype || !strchr(tag, '.') || strncmp(tag, "moment", 6) == 0 ||
+        strncmp(tag, "accum.", 6) == 0 || strncmp(tag, "stat.", 5) == 0)
         return DT_OK;
     if (!t.offset || !dt_tensor_bytes(&t, &bytes) || bytes != t.bytes)
         return misread(f, began, "a tensor's shape does not fit its numbers");

@@ -46,7 +46,7 @@ dt_status dt_ckpt_put(const dt_target *t, const dt_safetensors_content *c,
 /* Tensor i of float32 as a message's field; false: it is of another type. */
 bool dt_tensor_put(dt_message *m, unsigned field, const dt_safetensors_content *c, size_t i);
 /* As dt_format.read, with the limits of safetensors. What an optimiser keeps is passed over: types
- * that are not read, names without a dot, names that begin with "moments.". */
+ * that are not read, names without a dot, names that begin with "moment", "accum." or "stat.". */
 dt_status dt_ckpt_read(dt_safetensors *f) DT_MUST_CHECK;
 
 #endif

@@ -79,7 +79,7 @@ assert not want
 def field(number, data): return bytes([number << 3 | 2, len(data)]) + data
 def value(tag, dims, kind, data): return field(1, field(1, tag) + field(2, dims + field(2, kind) + field(3, data)))
 more = value(b"learning_rate", b"", b"Float32", bytes(4)) + value(b"epoch_num", b"\x08\x01", b"Int32", bytes(4))
-more += value(b"moments.conv1.weight", field(1, b"\x02\x01"), b"Float32", bytes(8)) # packed
+for of in b"moments moment1 moment2 accum stat".split(): more += value(of + b".conv1.weight", field(1, b"\x02\x01"), b"Float32", bytes(8)) # packed
 open(sys.argv[3], "wb").write(more + data + b"crc_num" + bytes(10))
 print("right")
 END
