@@ -265,9 +265,11 @@ dt_status dt_pieces_open(dt_safetensors **f, const char *folder)
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&file, DT_MAX_PORTIONS, sizeof *file, "a model in pieces"));
-    for (; files < DT_MAX_PORTIONS; files++) {
-        DT_GO(st, dt_path_join(file[files].path, folder, dt_portion_name((int)files, name)), out);
-        if (!dt_path_exists(file[files].path))
+    for (int k = 0; files < DT_MAX_PORTIONS; k++) { /* PyTorch's writer counts from 1 */
+        DT_GO(st, dt_path_join(file[files].path, folder, dt_portion_name(k, name)), out);
+        if (dt_path_exists(file[files].path))
+            files++;
+        else if (k > 0)
             break;
     }
     if (files > 0)

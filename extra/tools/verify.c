@@ -167,9 +167,13 @@ static bool is_model(const char *path)
 {
     char name[DT_PORTION_NAME], first[PATH_MAX + DT_PORTION_NAME], mark[PATH_MAX + 16];
 
-    snprintf(first, sizeof first, "%s/%s", path, dt_portion_name(0, name));
     snprintf(mark, sizeof mark, "%s/MANIFEST", path);
-    return dt_path_exists(first) && !dt_path_exists(mark);
+    for (int k = 0; k < 2; k++) { /* PyTorch's writer counts from 1 */
+        snprintf(first, sizeof first, "%s/%s", path, dt_portion_name(k, name));
+        if (dt_path_exists(first))
+            return !dt_path_exists(mark);
+    }
+    return false;
 }
 
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)

@@ -36,6 +36,9 @@ for shards in 3 150; do
     accepts merge "$tmp/mlp-$shards" --out "$tmp/mlp-$shards.safetensors"
     must cmp "$tmp/mlp-$shards.safetensors" "$tmp/mlp/model.safetensors"
 done
+accepts merge "$tmp/mlp" --shards 1 --out "$tmp/torch" # one of PyTorch's writer, which counts from 1
+mv "$tmp/torch/shard-00000-$shard" "$tmp/torch/shard-00001-$shard"
+accepts verify "$tmp/torch"
 accepts average "$tmp/three" "$model" --out "$tmp/mean.safetensors"
 must cmp "$tmp/mean.safetensors" "$model"
 accepts "${tiny[@]}" --max-steps 0 --init "$tmp/three" --out "$tmp/begun"
@@ -75,6 +78,7 @@ damaged() { # WANT COMMAND: done in a copy of the three files
     refuses 65 "$1" -- verify "$tmp/bad"
 }
 damaged "is portion 0 of 3, files: 2" "rm shard-00002-*"
+damaged "is portion 1 of 3, files: 2" "rm shard-00000-*"
 damaged "tensor 'classifier.bias' has element [0], which" "cp shard-00000-* shard-00001-$shard"
 damaged "shard-00001-$shard has" "truncate -s -4 shard-00001-*"
 # Pieces of other steps, of another kind, and of another run, which only MANIFEST knows.
