@@ -20,6 +20,8 @@ static dt_status convert_form(const dt_options *o, const char **format, const ch
                                                                : "safetensors";
     const bool named = o->given[DT_ROW_names];
 
+    if (!o->out[0])
+        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
     *format = strcmp(o->to, "auto") == 0 ? named_by_end : o->to;
     *names = strcmp(*format, "ckpt") == 0 && !named ? "mindspore" : o->names;
     if (dt_path_ends(o->out, ".pt") || dt_path_ends(o->out, ".pth"))
@@ -106,8 +108,6 @@ static dt_status out_new(const char *out)
     char part[PATH_MAX];
     struct stat info;
 
-    if (!out[0])
-        return dt_fail(DT_USAGE, "--out FILE is missing: the model file to write");
     DT_TRY(dt_target_check(&DT_TARGET(out)));
     if (stat(out, &info) == 0 && info.st_size > 0)
         return dt_fail(DT_CANTCREATE,
@@ -226,12 +226,17 @@ static dt_status merge(const dt_safetensors *f, const dt_options *o)
  * --out of N files. */
 static dt_status merge_models(const dt_options *o, const char *const *path, size_t count)
 {
+    const char *format = NULL, *names = NULL;
     char newest[PATH_MAX];
     dt_file_bytes *file = NULL;
     dt_safetensors *f = NULL;
 
     if (count == 1 && o->shards == 0)
         return average_models(o, path, count);
+    DT_TRY(convert_form(o, &format, &names));
+    if (o->given[DT_ROW_names] || strcmp(format, "safetensors") != 0)
+        return dt_fail(DT_USAGE, "merge copies pieces with their names, as safetensors: merge them "
+                                 "into one file, then convert that");
     if (o->shards > DT_MAX_PORTIONS)
         return dt_fail(DT_CONFIG, "--shards %lld: at most %d files make a model",
                        (long long)o->shards, DT_MAX_PORTIONS);

@@ -95,6 +95,9 @@ for command in "merge $ck --out $tmp/no" "merge $ck --shards 2 --out $tmp/no" "v
     refuses 65 "shard-00000-$shard is damaged" -- $command
 done
 refuses 64 "--out FILE is missing" -- merge "$tmp/three"/*
+refuses 64 "--out FILE is missing" -- merge "$tmp/run" --shards 2
+refuses 64 "then convert that" -- merge "$tmp/three"/* --out "$tmp/new.onnx"
+refuses 64 "then convert that" -- merge "$tmp/run" --shards 2 --names cs744 --out "$tmp/new"
 refuses 73 "it exists" -- merge "$tmp/three"/* --out "$tmp/momentum"
 refuses 73 "cannot make folder" -- merge "$tmp/run" --shards 2 --out "$tmp/three"
 refuses 66 "absent" -- merge "$tmp/absent" "$model" --out "$tmp/new"
