@@ -6,7 +6,7 @@
            (mindspore, where it installs: its part is left out without it)
 
 ONNX: onnx.checker passes, ONNX Runtime's logits are those of PyTorch's networks with the
-tensors of `convert`, and their mean loss is `eval`'s in float32, for each network, variant, stem and two sizes.
+tensors of `convert`, and their mean loss is `eval`'s in float32, for each network but airbench, variant, stem and two sizes.
 .ckpt: MindSpore reads it, and what MindSpore writes comes back. TensorBoard: every scalar once,
 also after a kill and a resume, and while a reader has the older file open. --save-shards: PyTorch reads and merges
 every tensor, and the files' numbers add up to the whole's. Exit code 1: not so.
