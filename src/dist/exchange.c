@@ -101,8 +101,8 @@ static dt_status exchange_poll(dt_exchange *x)
             continue;
         x->oldest++;
         if (x->row->advance) /* else tensors are sent after all */
-            x->oldest_began = dt_record(DT_LANE_BUCKET, (int)b, x->bucket[b].count * sizeof(float),
-                                        x->oldest_began);
+            x->oldest_began = dt_record(DT_LANE_BUCKET, (int)DT_MIN(b, DT_RECORD_KINDS - 1),
+                                        x->bucket[b].count * sizeof(float), x->oldest_began);
     }
     return DT_OK;
 }
