@@ -76,7 +76,7 @@ DTD_API int dtd_init(int *argc, char ***argv);
 /* The same with the ranks of a communicator of the program's own MPI: a pointer to an MPI_Comm,
  * which is copied. */
 DTD_API int dtd_init_mpi(const void *mpi_comm);
-/* After all groups and what was made on them is freed. */
+/* After all groups and what was made on them is freed, and before the program's MPI_Finalize. */
 DTD_API int dtd_finalize(void);
 
 typedef struct dtd_group dtd_group; /* NULL as an argument: all ranks */
