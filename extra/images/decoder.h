@@ -2,7 +2,7 @@
  *
  * A decoder of foreign bytes is the most likely place of a crash, and a crash there must cost no
  * more than one message. So the bytes go over a socket to a process that can read, write and end,
- * and nothing else (seccomp's strict mode, and limits of zero where there is no seccomp), and
+ * and nothing else (a filter of seccomp, and limits of zero where there is no seccomp), and
  * pixels come back. One process decodes all images of a reader: starting one for each would take
  * longer than its image.
  *

@@ -163,7 +163,7 @@ static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
     for (int r = 0; r < k->comm->world; r++)
         largest = DT_MAX(largest, part_of(k, r).count);
     k->pieces = (largest + k->most - 1) / k->most;
-    const size_t bytes = DT_MIN(largest, k->most) * wide * (size_t)k->o.operands;
+    const size_t bytes = dt_align(DT_MIN(largest, k->most) * wide, 8) * (size_t)k->o.operands;
     for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
         DT_TRY(keep(k, (int)i, bytes));
     return DT_OK;
@@ -185,7 +185,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
         if (h->rank == rank)
             continue;
         DT_TRY(dt_post_message(post, COMBINE_SCATTER, false, to, bytes, h->rank));
-        to += bytes;
+        to += dt_align(bytes, 8); /* the next may be of a wider type */
     }
     for (int step = 1; step < world; step++) { /* not all to the same rank first */
         const int r = (rank + step) % world;
@@ -219,7 +219,7 @@ static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
             const bool own = h->rank == k->comm->rank;
             operand[i].at = own ? (const char *)h->at + (s.first + at) * each : came + at * each;
             operand[i].form = h->leaves == 1 ? n->form : NULL;
-            came += own ? 0 : s.count * each;
+            came += own ? 0 : dt_align(s.count * each, 8);
         }
         void *result = n->form ? wide : out + at * n->bytes;
         dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, scratch, 1);

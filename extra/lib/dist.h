@@ -69,14 +69,15 @@ DTD_API size_t dtd_size_of(dtd_type type); /* bytes of a number. Local */
 
 /* ---- Processes ---------------------------------------------------------------------- */
 
-/* First of all. Starts MPI, or a world of one where no launcher has started this process; ranks are
- * numbered node by node then. An MPI that was started by the program is used, with the ranks of
+/* First of all. Starts MPI; ranks are numbered node by node then. A process that is alone (no
+ * launcher, or one rank) is a world of one without MPI: a program that calls MPI itself calls
+ * MPI_Init before. An MPI that was started by the program is used, with the ranks of
  * MPI_COMM_WORLD, and is not finished. Both arguments may be NULL. */
 DTD_API int dtd_init(int *argc, char ***argv);
 /* The same with the ranks of a communicator of the program's own MPI: a pointer to an MPI_Comm,
  * which is copied. */
 DTD_API int dtd_init_mpi(const void *mpi_comm);
-/* After all groups and what was made on them is freed. */
+/* After all groups and what was made on them is freed, and before the program's MPI_Finalize. */
 DTD_API int dtd_finalize(void);
 
 typedef struct dtd_group dtd_group; /* NULL as an argument: all ranks */

@@ -174,12 +174,18 @@ int dtd_init_mpi(const void *mpi_comm)
 int dtd_finalize(void)
 {
     DTD_TRY(dtd_enter(DTD_IN_finalize, NULL));
-    DTD_TRY(dtd_compare(all, DT_OK, NULL));
+    const bool late = mpi_now() == AFTER_MPI && all->comm->own->all != MPI_COMM_NULL;
+    const dt_status st = late ? dt_fail(DT_USAGE, "dtd_finalize after MPI_Finalize: call it before")
+                              : dtd_compare(all, DT_OK, NULL);
+
+    if (!late)
+        DTD_TRY(st);
+    all->comm->own->started &= !late;
     dt_watch_close(watch, 0);
-    group_destroy(all);
+    group_destroy(all); /* without MPI, since a failure is on record */
     watch = NULL;
     all = NULL;
-    return dtd_leave(DT_OK);
+    return dtd_leave(st);
 }
 
 /* ---- Groups ------------------------------------------------------------------------ */

@@ -323,17 +323,17 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
     return (dt_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-/* IEEE 754 binary16. Its bits, shifted to their places in a float32, read as value / 2^112. */
+/* IEEE 754 binary16, without branches, too, and subnormals, which a program may flush to 0. */
 typedef uint16_t dt_f16;
 static inline float dt_f16_to_f32(dt_f16 x)
 {
-    const uint32_t small = (x & 0x7fffu) << 13;
+    const uint32_t m = x & 0x7fffu, small = 0u - (m < 0x400u);
+    const float tiny = (float)(int32_t)m * 0x1p-24f;
     uint32_t bits;
     float f;
-    memcpy(&f, &small, sizeof f);
-    f *= 0x1p112f;
-    memcpy(&bits, &f, sizeof bits);
-    bits |= (small >= 0x0f800000u ? 0x7f800000u : 0) | (uint32_t)(x & 0x8000u) << 16;
+    memcpy(&bits, &tiny, sizeof bits);
+    bits = (bits & small) | (((m << 13) + (m >= 0x7c00u ? 0x70000000u : 0x38000000u)) & ~small);
+    bits |= (uint32_t)(x & 0x8000u) << 16;
     memcpy(&f, &bits, sizeof f);
     return f;
 }

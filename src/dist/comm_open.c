@@ -91,14 +91,8 @@ dt_status dt_comm_learn(dt_comm *c)
 
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes)
 {
-    uint64_t fewest = (uint64_t)c->machine_ranks;
-
-    DT_TRY(dt_comm_min_u64(c, &fewest, 1));
-    if (nodes < 1 || (uint64_t)nodes > fewest)
-        return dt_fail(DT_CONFIG,
-                       "a node of %d ranks cannot be treated as %d nodes; ask for at "
-                       "most %d",
-                       (int)fewest, nodes, (int)fewest);
+    if (nodes < 1)
+        return dt_fail(DT_CONFIG, "a node cannot be treated as %d nodes", nodes);
     if (c->own->machine == MPI_COMM_NULL)
         return DT_OK;
     DT_MPI(MPI_Comm_free(&c->own->team));

@@ -40,8 +40,8 @@ void dt_comm_abort(dt_comm *c, int code);
 /* CPUs that this node's ranks together may use, by their affinity masks and their container's
  * quota. Local. */
 int dt_comm_node_cpus(const dt_comm *c);
-/* Treat the ranks of each node as `nodes` nodes (same) of neighbouring ranks, to test several nodes
- * on one machine. Call it before anything is made on c. DT_CONFIG: a node has fewer ranks.
+/* Treat the ranks of each node as `nodes` nodes (same) of neighbouring ranks, at most one per rank,
+ * to test several nodes on one machine. Call it before anything is made on c. DT_CONFIG: nodes < 1.
  * Collective. */
 dt_status dt_comm_split_nodes(dt_comm *c, int nodes) DT_MUST_CHECK;
 const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */

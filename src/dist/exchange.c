@@ -101,8 +101,8 @@ static dt_status exchange_poll(dt_exchange *x)
             continue;
         x->oldest++;
         if (x->row->advance) /* else tensors are sent after all */
-            x->oldest_began = dt_record(DT_LANE_BUCKET, (int)b, x->bucket[b].count * sizeof(float),
-                                        x->oldest_began);
+            x->oldest_began = dt_record(DT_LANE_BUCKET, (int)DT_MIN(b, DT_RECORD_KINDS - 1),
+                                        x->bucket[b].count * sizeof(float), x->oldest_began);
     }
     return DT_OK;
 }
@@ -196,8 +196,10 @@ static dt_status exchange_drain(dt_exchange *x)
         }
     }
     x->oldest = x->started = 0;
-    for (size_t i = 0; x->row->tensor && i < x->tensors; i++)
+    for (size_t i = 0; x->row->tensor && i < x->tensors; i++) {
         DT_TRY(x->row->tensor(x, x->tensor[i]));
+        dt_activity_slice((int64_t)i + 1);
+    }
     return DT_OK;
 }
 

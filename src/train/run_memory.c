@@ -11,7 +11,7 @@ typedef struct slab_row { /* one slab, sized before anything is taken */
     size_t bytes;
     bool shared; /* one for the node's ranks */
 } slab_row;
-enum { ROW_ARENA, SLABS = 6 + DT_DOMAINS * 5 };
+enum { ROW_ARENA, ROW_WHOLE = 5, SLABS = 6 + DT_DOMAINS * 5 };
 
 /* Pieces of cut layers lie in each rank's own memory. */
 static dt_status create_exchange(dt_run *r, dt_slab_kind kind, dt_exchange_needs *needs)
@@ -68,7 +68,7 @@ static void slab_rows(dt_run *r, const dt_exchange_needs needs[DT_DOMAINS], slab
         {"running statistics", &r->running, running, needs->shares},
         {"checks", &r->check_room, room, false},
         {"cut weights by input", &r->grid.by_input, by_input, false},
-        {"the whole state", &r->grid.whole, whole, false},
+        [ROW_WHOLE] = {"the whole state", &r->grid.whole, whole, false},
     };
 
     memcpy(rows, others, sizeof others);
@@ -105,8 +105,10 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
     const uint64_t saver = r->trains ? dt_saver_bytes(r->net, dt_options_average(&r->o)) : 0;
-    const uint64_t available = dt_memory_available(), shared = slabs_total(rows, true) + saver;
-    const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false);
+    const uint64_t whole = rows[ROW_WHOLE].bytes; /* rank 0's alone */
+    const uint64_t available = dt_memory_available();
+    const uint64_t shared = slabs_total(rows, true) + saver + whole;
+    const uint64_t rank = ((uint64_t)OVERHEAD_MIB << 20) + slabs_total(rows, false) - whole;
     char remedy[160] = "run fewer ranks with the same --shards";
 
     r->node_bytes = rank * (uint64_t)r->comm->node_ranks + shared;

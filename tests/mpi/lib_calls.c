@@ -167,6 +167,9 @@ TEST(counts_do_not_wrap)
     counts[0] = counts[world - 1] = SIZE_MAX / sizeof *x;
     assert_code(dtd_all_gather(x, x, counts, DTD_I8, NULL), DTD_USAGE, "numbers");
     assert_code(dtd_reduce_scatter(x, x, counts, DTD_I8, DTD_SUM, NULL), DTD_USAGE, "numbers");
+    assert_code(dtd_broadcast(list, SIZE_MAX, 0, NULL), DTD_USAGE, "the list of");
+    assert_code(dtd_sum_new(&s, 1, list, SIZE_MAX, NULL), DTD_USAGE, "the list of");
+    assert_code(dtd_ddp_new(&d, list, SIZE_MAX, NULL, NULL), DTD_USAGE, "the list of");
     assert_code(dtd_all_reduce(x, SIZE_MAX, DTD_F64, DTD_SUM, NULL), DTD_USAGE, "numbers");
 }
 
@@ -227,7 +230,7 @@ TEST(messages_meet_in_order)
 
 /* ---- Exact sums --------------------------------------------------------------------------- */
 
-enum { LEAVES = 24, COUNT = 40009 };
+enum { LEAVES = 22, COUNT = 40009 };
 
 static float leaf_number(int leaf, size_t i)
 {
@@ -260,12 +263,15 @@ TEST(sums_do_not_depend_on_ranks)
 {
     static dt_bf16 leaf[COUNT], sum[COUNT], want[COUNT];
     static float other[5], other_sum[5];
-    const dtd_tensor shape[] = {{NULL, 5, DTD_F32, "b"}, {NULL, COUNT, DTD_BF16, "w"}};
+    static const dt_f16 ones[3] = {0x3c00, 0x3c00, 0x3c00};
+    static dt_f16 counted[3];
+    const dtd_tensor shape[] = {
+        {NULL, 5, DTD_F32, "b"}, {NULL, 3, DTD_F16, "odd"}, {NULL, COUNT, DTD_BF16, "w"}};
     dtd_sum *s = NULL;
 
     for (size_t i = 0; i < COUNT; i++)
         want[i] = dt_f32_to_bf16(definition(0, LEAVES, i));
-    assert_dtd(dtd_sum_new(&s, LEAVES, shape, 2, NULL));
+    assert_dtd(dtd_sum_new(&s, LEAVES, shape, 3, NULL));
     for (int deal = 0; deal < 4; deal++) {
         for (int k = 0; k < LEAVES; k++) {
             const int l = deal == 2 ? LEAVES - 1 - k : k;
@@ -274,12 +280,13 @@ TEST(sums_do_not_depend_on_ranks)
             for (size_t i = 0; i < COUNT; i++)
                 leaf[i] = dt_f32_to_bf16(leaf_number(l, i));
             other[4] = (float)l;
-            assert_dtd(dtd_sum_leaf(s, l, (const void *const[]){other, leaf}));
+            assert_dtd(dtd_sum_leaf(s, l, (const void *const[]){other, ones, leaf}));
         }
         const long before = calls;
-        assert_dtd(dtd_sum_finish(s, (void *const[]){other_sum, sum}));
+        assert_dtd(dtd_sum_finish(s, (void *const[]){other_sum, counted, sum}));
         assert_memory_equal(sum, want, sizeof sum);
         assert_true(other_sum[4] == LEAVES * (LEAVES - 1) / 2);
+        assert_int_equal(counted[2], 0x4d80);           /* 22 */
         assert_true(deal == 0 || calls - before <= 60); /* messages have grown, at most */
     }
     dtd_sum_free(s);

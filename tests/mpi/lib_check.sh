@@ -34,6 +34,7 @@ done
 [ -n "${ASAN_OPTIONS:-}" ] || check 71 'no memory for 4398046511104000 bytes' "$bin" -e 4000T
 check 0 '^ *8 .*success' "$bin" -b 8 -e 8 -f 4000000T -n 1
 check 0 'all is well' mpirun -np 3 "$stall"
+check 0 'dtd_finalize after MPI_Finalize' mpirun -np 3 "$stall" after
 export DTD_STALL_SECONDS=8
 check 0 'all is well' mpirun -np 3 "$stall" late
 export DTD_STALL_SECONDS=3

@@ -172,6 +172,27 @@ TEST(sums_are_the_tree)
     }
 }
 
+/* More than the record tells apart. */
+TEST(buckets_may_be_many)
+{
+    enum { MANY = 5000 };
+    static float x[MANY][16];
+    static dtd_tensor many[MANY];
+    const dtd_ddp_opts o = {.size = sizeof o, .bucket_mb = 1e-6, .first_bucket_mb = 1e-6};
+    dtd_ddp *d = NULL;
+
+    for (int i = 0; i < MANY; i++)
+        many[i] = (dtd_tensor){x[i], 16, DTD_F32, "x"};
+    assert_dtd(dtd_ddp_new(&d, many, MANY, &o, NULL));
+    for (size_t i = MANY; i-- > 0;) {
+        x[i][0] = (float)i;
+        assert_dtd(dtd_ddp_ready(d, i));
+    }
+    assert_dtd(dtd_ddp_wait(d));
+    assert_true(x[MANY - 1][0] == MANY - 1);
+    dtd_ddp_free(d);
+}
+
 /* What was sent in all steps and what is left make all gradients, exactly. */
 TEST(nothing_is_lost_in_2_bits)
 {

@@ -30,6 +30,10 @@ int main(int argc, char **argv)
         ;
     if (strcmp(what, "late") == 0 && dtd_rank(NULL) == 1)
         sleep(4); /* but not for DTD_STALL_SECONDS */
+    if (strcmp(what, "after") == 0) {
+        MPI_Finalize();
+        return dtd_finalize() == DTD_USAGE && puts(dtd_error()) >= 0 ? 0 : 1;
+    }
     if (dtd_all_reduce(&x, 1, DTD_I32, DTD_SUM, NULL) != 0 || dtd_finalize() != 0)
         return 1;
     MPI_Finalized(&over);

@@ -41,18 +41,16 @@ typedef struct allocation_case {
 
 static void options_of(dt_options *o, const allocation_case *a, char *folder)
 {
-    const int world = comm->world;
-
     *o = small_run(a->net);
     o->data = "synthetic:88"; /* the last of three batches is uneven: a second plan runs too */
     o->image_size = 32;
     o->drop_remainder = false;
     o->precision = a->precision;
-    o->threads = world == 1 ? 2 : 1;
+    o->threads = comm->world == 1 ? 2 : 1;
     o->epochs = 1000;
     o->bn = a->bn;
     o->exchange = a->exchange;
-    assert_ok(dt_comm_split_nodes(comm, a->split_nodes < world ? a->split_nodes : world));
+    assert_ok(dt_comm_split_nodes(comm, a->split_nodes));
     o->bucket_mb = 0.05; /* several */
     o->check_every = 4;
     o->strategy = a->strategy;

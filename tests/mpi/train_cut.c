@@ -95,6 +95,10 @@ TEST(weights_that_come_late_are_packed)
         const dt_options o = options_of(&k);
         dt_run r;
         assert_ok(dt_run_open(&r, comm, &o, DT_FOR_TRAINING));
+        int64_t more = -(int64_t)r.node_bytes; /* than another rank counts */
+        assert_ok(dt_comm_max_i64(comm, &more, 1));
+        more += (int64_t)r.node_bytes;
+        assert_true(comm->rank > 0 || more <= (int64_t)r.grid.whole.bytes);
         assert_ok(dt_grid_collect(&r));
         if (comm->rank == 0) {
             usleep(100000);

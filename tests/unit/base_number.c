@@ -33,6 +33,22 @@ TEST(every_16_bit_float_has_its_value)
     }
 }
 
+#ifdef __x86_64__
+#include <xmmintrin.h>
+
+/* As in a program that is linked with -ffast-math. */
+TEST(fp16_is_read_where_subnormals_are_flushed)
+{
+    unsigned wrong = 0, mode = _mm_getcsr();
+
+    _mm_setcsr(mode | 0x8040);
+    for (unsigned x = 0; x < 0x7c00; x++)
+        wrong += (double)dt_f16_to_f32((dt_f16)x) != magnitude(x, 10, 15);
+    _mm_setcsr(mode);
+    assert_int_equal(wrong, 0);
+}
+#endif
+
 static float float_of(uint32_t bits)
 {
     float f;
