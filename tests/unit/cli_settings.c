@@ -205,7 +205,7 @@ TEST(doubtful_variables)
         {"DTRAIN_GLOBALBATCH=8", "did you mean DTRAIN_GLOBAL_BATCH?"},
         {"DTRAIN_QWERTYUIOP=1", "is ignored"},
         {"DTRAIN_WORKERS=3", "is ignored\n"}, /* "np" is no option */
-        {"DTRAIN_BIN=/x|DTRAIN_SOURCE=/y|DTRAIN_BUILD_DIR=/z|DTRAIN_MOMENTUM=0.5", NULL},
+        {"DTRAIN_BIN=/x|DTRAIN_ROOT=/y|DTRAIN_PORT_80_TCP=z|DTRAIN_SERVICE_HOST=a", NULL},
     };
 
     for (size_t i = 0; i < DT_COUNT_OF(cases); i++) {
