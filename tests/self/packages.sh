@@ -11,7 +11,7 @@ wrong() {
 }
 
 mkdir "$tmp/tools"
-for name in bash id env grep; do
+for name in bash id env grep dirname mktemp; do
     ln -s "$(command -v "$name")" "$tmp/tools/"
 done
 # standin FOLDER NAME TEXT: a program of this text there
@@ -73,6 +73,15 @@ for manager in "${!want[@]}"; do
 done
 as none 'dt_install install $DT_BUILD_PACKAGES' || wrong "none: $(cat "$tmp/said")"
 grep -q 'these packages of Debian: gcc libc6-dev' "$tmp/said" || wrong "none: $(cat "$tmp/said")"
+
+# quickstart goes on without engines, up to the build, whose tools are not here; and a build looks for the
+# MPI of packages that came only now.
+standin few dnf ""
+standin few rpm '[[ ${!#} != *blas* ]] && printf ok'
+(cd "$DTRAIN_SOURCE" && PATH=$tmp/few:$tmp/tools bash ./quickstart --no-install >"$tmp/said" 2>&1)
+[ $? != 71 ] && grep -q '^building' "$tmp/said" || wrong "quickstart without OpenBLAS: $(cat "$tmp/said")"
+as none 'dt_mpi_path() { echo again; }; dt_build release'
+grep -q '^again' "$tmp/said" || wrong "dt_build does not look for MPI"
 
 # Every row of the table has a name for each manager.
 . "$DTRAIN_SOURCE/scripts/setup.sh"
