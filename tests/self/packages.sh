@@ -83,6 +83,12 @@ standin few rpm '[[ ${!#} != *blas* ]] && printf ok'
 as none 'dt_mpi_path() { echo again; }; dt_build release'
 grep -q '^again' "$tmp/said" || wrong "dt_build does not look for MPI"
 
+# A user's -ffast-math changes nothing, in objects and in what is linked with them.
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$DTRAIN_BUILD_DIR/CMakeCache.txt")
+words() { sed -n "s/^  $1 = //p" "$DTRAIN_BUILD_DIR/build.ninja" | grep -m 1 -- -fno-fast-math; }
+"$cc" -ffast-math $(words FLAGS) -dM -E -x c /dev/null | grep -q '__FINITE_MATH_ONLY__ 0' || wrong "-ffast-math stays"
+"$cc" -ffast-math $(words LINK_FLAGS) '-###' /dev/null 2>&1 | grep crtfastmath && wrong "-ffast-math is linked"
+
 # Every row of the table has a name for each manager.
 . "$DTRAIN_SOURCE/scripts/setup.sh"
 while read -r line; do
