@@ -1,7 +1,7 @@
-# Sourced by quickstart, runtests and other scripts: packages, build, and the environment of
-# Open MPI on small machines. Not a program of its own.
+# Sourced by quickstart, runtests and other scripts, and by a user's bash: packages, build, and the
+# environment of Open MPI on small machines. Not a program of its own.
 
-export LC_ALL=C # numbers have a point, in awk, printf and sort, whatever the user's language has
+[[ $- = *i* ]] || export LC_ALL=C # numbers have a point, in awk, printf and sort, whatever the user's language has
 
 # How packages are asked for, how their lists are fetched, where nothing does that by itself, and
 # how packages are installed: the first manager that is here. What these columns name beside apt's is
@@ -12,7 +12,7 @@ dnf|rpm -q --whatprovides --qf=ok||dnf install -y -q --setopt=install_weak_deps=
 zypper|rpm -q --whatprovides --qf=ok||zypper -n -q install --no-recommends
 pacman|pacman -Qi||pacman -S -q --needed --noconfirm'
 
-# Packages by manager. "build": the program; "openmpi", "mpich": the MPI, which DT_MPI names; "deb":
+# Packages by manager. "build": the program; "engine": what it can do without; "openmpi", "mpich": the MPI, which DT_MPI names; "deb":
 # packaging/deb; "test": the suite. "=": as for apt; "-": none, or it comes with another; commas
 # join several. Debian 11, 12 and 13 and Ubuntu have the same. What only apt's ask for comes with
 # them: perl and ssh with Open MPI, procps with cmake.
@@ -29,8 +29,8 @@ build   libjansson-dev              jansson-devel        libjansson-devel       
 build   libxxhash-dev               xxhash-devel         xxhash-devel           xxhash
 build   libhwloc-dev                hwloc-devel          hwloc-devel            hwloc
 build   libssl-dev                  openssl-devel        libopenssl-devel       openssl
-build   libopenblas-dev             openblas-devel       libopenblas_pthreads-devel,openblas-common-devel  openblas
-build   libdnnl-dev                 onednn-devel         onednn-devel           onednn
+engine  libopenblas-dev             openblas-devel       libopenblas_pthreads-devel,openblas-common-devel  openblas
+engine  libdnnl-dev                 onednn-devel         onednn-devel           onednn
 openmpi openmpi-bin,libopenmpi-dev  openmpi-devel        openmpi4-devel         openmpi
 mpich   mpich,libmpich-dev          mpich-devel          mpich-devel            mpich
 deb     dpkg-dev,file,git           -                    -                      -
@@ -71,14 +71,18 @@ dt_packages() {
 }
 DT_MPI=${DT_MPI:-openmpi}
 [[ $DT_MPI = @(openmpi|mpich) ]] || { echo "DT_MPI=$DT_MPI: openmpi or mpich" >&2 && return 64; }
-DT_BUILD_PACKAGES=$(dt_packages build "$DT_MPI")
+DT_BUILD_PACKAGES=$(dt_packages build engine "$DT_MPI")
 DT_DEB_PACKAGES=$(dt_packages deb)
 DT_TEST_PACKAGES=$(dt_packages test)
 
 # Fedora and SUSE have each MPI in a folder of its own, which their modules put into PATH.
-command -v mpirun >/dev/null || for dt_folder in /usr/lib64/{,mpi/gcc/}"$DT_MPI"*/bin; do
-    [ ! -x "$dt_folder/mpirun" ] || PATH+=:$dt_folder
-done
+dt_mpi_path() {
+    local folder
+    command -v mpirun >/dev/null || for folder in /usr/lib64/{,mpi/gcc/}"$DT_MPI"*/bin; do
+        [ ! -x "$folder/mpirun" ] || PATH+=:$folder
+    done
+}
+dt_mpi_path
 
 # Open MPI refuses root, and more ranks than cores; containers have both. Two launchers, two
 # sets of names: orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 reads PRTE_MCA.
@@ -163,6 +167,7 @@ dt_settings() {
 # the tests, and without what they need.
 dt_build() {
     local log tests=ON
+    dt_mpi_path # of packages that came only now
     dt_mpi_first
     [ "${2:-}" != program ] || tests=OFF
     log=$(mktemp)

@@ -94,7 +94,8 @@ static dt_status set(launch_words *w, int i, const char *value)
     return DT_OK;
 }
 
-/* argv up to its NULL, whose words that are dtrain's own move together. */
+/* argv up to its NULL, whose words that are dtrain's own move together. Behind `dtrain --np N`,
+ * --dry-run is the training's. */
 static dt_status read_words(launch_words *w, const dt_mpirun *by, char **word)
 {
     *w = (launch_words){.by = by, .rest = word};
@@ -104,7 +105,7 @@ static dt_status read_words(launch_words *w, const dt_mpirun *by, char **word)
         const size_t length = strcspn(*word, "=");
         const int i = strncmp(*word, "--", 2) == 0 ? find_row(*word + 2, length - 2) : -1;
         const bool own = (*word)[length] != '\0'; /* value: --name=value */
-        if (i < 0) {
+        if (i < 0 || (i == DRY_RUN && strcmp(w->rest[-1], "launch") != 0)) {
             w->rest[w->rests++] = *word;
         } else if (!row[i].metavar[0]) {
             w->text[i] = *word;

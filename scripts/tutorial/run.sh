@@ -19,7 +19,7 @@ shift 2
 tutorial_program
 tutorial_folders 0 "$RANK_SIZE"
 RANK_TABLE_FILE=$PWD/device0/rank_table_${RANK_SIZE}pcs.json
-"$here/ranktable" "$(hostname):$RANK_SIZE" >"$RANK_TABLE_FILE" || exit
+"$here/ranktable" "$(uname -n):$RANK_SIZE" >"$RANK_TABLE_FILE" || exit
 export RANK_SIZE RANK_TABLE_FILE RANK_STARTS=0
 
 mpirun --bind-to none -np "$RANK_SIZE" "$here/rank.sh" "$program" --data "$data" --log-style mindspore --out device0/run "$@"

@@ -60,7 +60,7 @@ static bool is_shortcut(dt_settings *s, const char *name, const char *value)
 }
 
 /* The word argv[*at] is an option: alone, with a value after '=', or with the next word as its
- * value, which *at then is. */
+ * value, which *at then is. A word like --x is none: a shell's empty variable may be before it. */
 static dt_status take_option(dt_settings *s, char **argv, int *at, const char **config)
 {
     char name[64];
@@ -81,11 +81,17 @@ static dt_status take_option(dt_settings *s, char **argv, int *at, const char **
     }
     if (flag && value)
         return dt_fail(DT_USAGE, "%s takes no value", name);
-    if (!flag && !value)
+    const char *next = !flag && !value ? argv[*at + 1] : NULL;
+    if (next && strncmp(next, "--", 2) == 0)
+        return dt_fail(DT_USAGE, "%s needs a value; write %s=%s if that is meant", name, name,
+                       next);
+    if (next)
         value = argv[++*at];
     if (!flag && !value)
         return dt_fail(DT_USAGE, "%s needs a value: %s=%s", name, name,
                        file ? "FILE" : row->metavar);
+    if (file && *config)
+        return dt_fail(DT_USAGE, "--config is given twice; one file is read");
     if (file)
         *config = value;
     else
@@ -96,6 +102,8 @@ static dt_status take_option(dt_settings *s, char **argv, int *at, const char **
 
 static dt_status take_operand(dt_settings *s, const char *word)
 {
+    if (s->operands == s->command->most && dt_command_find(word))
+        return dt_fail(DT_USAGE, "'%s' is a command: write it first, dtrain %s ...", word, word);
     if (s->operands == s->command->most)
         return dt_fail(DT_USAGE, "unexpected argument '%s'; usage: dtrain %s %s", word,
                        s->command->name,

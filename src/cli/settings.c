@@ -14,9 +14,10 @@ void dt_settings_release(dt_settings *s)
 
 /* ---- Environment ----------------------------------------------------------------- */
 
-/* Variables that are no options: of builds, of tests, the decoder's own, and dtrain launch's. */
+/* Variables that are no options: of builds, of tests, the decoder's own, dtrain launch's, and
+ * those that modules set, and Kubernetes for a service called dtrain. */
 static const char others[] =
-    " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN NP";
+    " BIN SOURCE BUILD BUILD_DIR ASAN COMMIT TEST_LIMIT DECODER_PROCESS TOKEN NP ROOT HOME PORT";
 
 /* One "DTRAIN_NAME=value". */
 static dt_status take_variable(dt_settings *s, const char *variable, const char **config)
@@ -31,7 +32,8 @@ static dt_status take_variable(dt_settings *s, const char *variable, const char 
         *config = equals + 1;
         return DT_OK;
     }
-    if (dt_words_have(others, name))
+    if (dt_words_have(others, name) || strncmp(name, "PORT_", 5) == 0 ||
+        strncmp(name, "SERVICE_", 8) == 0)
         return DT_OK;
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);

@@ -146,12 +146,15 @@ dt_status dt_comm_check_asked(const dt_comm *c)
             by = l;
         else if (!by ||
                  (by->strength == INHERITED && (n > meant(by) || n < (l->nodes ? 1 : meant(by)))))
-            return dt_fail(DT_CONFIG, "%s, %s: how many ranks are meant? unset what is left over",
-                           describe(by ? by : l, text), describe(l, other));
+            return dt_fail(DT_CONFIG, "%s%s%s: how many ranks are meant? unset what is left over",
+                           by ? describe(by, text) : "", by ? ", " : "", describe(l, other));
         else if (!weaker && n > 1 &&
                  (l->nodes ? n > c->nodes : n != meant(by) || number(l->rank) > 0))
             weaker = l;
     }
+    if (by && meant(by) > c->world && by->strength == TYPED && !wired())
+        return dt_fail(DT_MISMATCH, DT_ASKED_VARIABLE " is no option: give --np %lld",
+                       (long long)meant(by));
     if (by && meant(by) > c->world)
         return dt_fail(DT_MISMATCH, "%s: %lld ranks are meant, but this run has %d: %s",
                        describe(by, text), (long long)meant(by), c->world, by->remedy);

@@ -203,7 +203,7 @@ void dt_plan_destroy(dt_plan *p);
 int64_t dt_plan_batch(const dt_plan *p);
 size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
 size_t dt_plan_scratch_bytes(const dt_plan *p); /* may be shared by all plans */
-/* Identifies steps, kernels, layouts and offsets: part of the ranks' fingerprint. */
+/* Identifies steps, shapes, types and offsets, not kernels: ranks' CPUs may differ. */
 dt_digest dt_plan_digest(const dt_plan *p);
 
 /* Forward, and backward's two halves: the gradients of the input, and of the weights of

@@ -16,7 +16,11 @@ dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)
 
     if (o->data[0] != '/' && dt_path_exists(o->data) && getcwd(here, sizeof here)) {
         const int n = snprintf(data, sizeof data, "%s/./%s", here, o->data);
-        from_all.data = n > 0 && (size_t)n < sizeof data ? data : o->data;
+        /* else, as where YAML does not take the folder's name, it stays as given */
+        if (n > 0 && (size_t)n < sizeof data &&
+            dt_option_set(&dt_option_table[DT_ROW_data], &from_all, data, "data", DT_CONFIG) !=
+                DT_OK)
+            dt_fail_clear();
     }
     if (f)
         dt_options_yaml(f, &from_all);

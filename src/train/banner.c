@@ -120,6 +120,29 @@ static void head_cores(FILE *f, const dt_run *r)
     fprintf(f, "\n");
 }
 
+void dt_banner_warn(const dt_options *o)
+{
+    static const char *const schedules[DT_OPTIONS] = {[DT_ROW_milestones] = " step",
+                                                      [DT_ROW_gamma] = " step",
+                                                      [DT_ROW_peak] = " onecycle triangle",
+                                                      [DT_ROW_lr_to] = " exponential"};
+    char value[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
+
+    for (size_t i = 0; i < DT_OPTIONS; i++) {
+        const dt_option_row *row = &dt_option_table[i];
+        const char *use = row->scope == DT_SCOPE_COMMAND ? row->commands : schedules[i];
+        if (use && !dt_words_have(use, o->schedule) &&
+            strcmp(dt_option_text(row, o, value, sizeof value),
+                   dt_option_text(row, NULL, usual, sizeof usual)) != 0)
+            dt_warn("%s: %s changes nothing in this training: it is for%s%s", row->name, value,
+                    schedules[i] ? " --schedule" : "", use);
+    }
+    if (strcmp(o->keep_every, "0") != 0 && strcmp(o->keep_every, "epoch") != 0 &&
+        strcmp(o->save_every, "0") == 0)
+        dt_warn("--keep-every %s keeps nothing: --save-every 0 saves at no step; give that, too",
+                o->keep_every);
+}
+
 void dt_banner_print(FILE *f, const dt_run *r, const char *folder)
 {
     head_network(f, r);

@@ -173,6 +173,8 @@ static inline dt_exchange *dt_run_exchange(const dt_run *r)
 }
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_banner_print(FILE *f, const dt_run *r, const char *folder);
+/* Warns of options that are given and change nothing in a training. Local. */
+void dt_banner_warn(const dt_options *o);
 /* A number of ranks on one node that would be faster with the same bits; else `ranks`. Ranks that
  * take turns on a core wait for one another, and more than some 8 threads share a shard unevenly
  * (docs/lab/performance.md). Local. */

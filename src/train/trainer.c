@@ -407,6 +407,9 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
     if (o->save_shards && !dt_session_pieces)
         return dt_fail(DT_CONFIG, "this build cannot save in portions: --save-shards "
                                   "(DTRAIN_EXTRAS)");
+    if (o->tensor_parallel > 1 && !o->strategy[0])
+        return dt_fail(DT_CONFIG, "--tensor-parallel cuts no layer without --strategy: give "
+                                  "--strategy all=out, or leave it out");
     if (o->dry_run && strcmp(o->resume, "never") != 0)
         return dt_fail(DT_CONFIG, "--dry-run begins at the first step: leave out --resume");
     if (strcmp(o->resume, "auto") != 0)
@@ -428,10 +431,7 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
 
-    if (strcmp(o->keep_every, "0") != 0 && strcmp(o->keep_every, "epoch") != 0 &&
-        strcmp(o->save_every, "0") == 0)
-        dt_warn("--keep-every %s keeps nothing: --save-every 0 saves at no step; give that, too",
-                o->keep_every);
+    dt_banner_warn(o);
     DT_OBSERVE_OPEN(st, t.observed, set_up, c, o, NULL, NULL);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);

@@ -52,12 +52,12 @@ WORLD_SIZE=2                  | DT bench --net vgg11     | 76 | WORLD_SIZE=2
 WORLD_SIZE=2 RANK_SIZE=8      | DT TINY                  | 78 | RANK_SIZE=8
 WORLD_SIZE=8 RANK_SIZE=1      | DT TINY                  | 78 | WORLD_SIZE=8
 WORLD_SIZE=2 RANK=2           | DT TINY                  | 78 | WORLD_SIZE=2 RANK=2
-WORLD_SIZE=two                | DT TINY                  | 78 | WORLD_SIZE=two
+WORLD_SIZE=two                | DT TINY                  | 78 | dtrain: WORLD_SIZE=two: how many ranks are meant
 $srun2                        | DT TINY                  | 76 | srun --mpi=pmix
 $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
-DTRAIN_NP=2                   | DT TINY                  | 76 | --np
+DTRAIN_NP=2                   | DT TINY                  | 76 | DTRAIN_NP is no option: give --np 2
 PALS_RANKID=1                 | DT TINY                  | 76 | : PALS_RANKID=1: 2 ranks are meant
 NNODES=2 NODE_RANK=1          | DT TINY                  | 76 | NNODES=2 NODE_RANK=1
 NNODES=2 NODE_RANK=1          | DT --np 2 TINY           | 0  | warning: NNODES=2 NODE_RANK=1.* 2 ranks by --np

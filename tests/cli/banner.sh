@@ -7,7 +7,7 @@ facts="network data training machine memory writes"
 many=(--nesterov --weight-decay 0.001 --decay weights --warmup 0.5 --label-smoothing 0.1 --reduce sum
       --seed 77 --milestones 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --keep-last 3
       --keep-every 50 --bucket-mb 3 --momentum 0.8 --keep-best --save-every 5m
-      --on-save-error stop --check-every 3 --gamma 0.3 --peak 0.4)
+      --on-save-error stop --check-every 3 --gamma 0.3 --schedule step)
 long=$tmp/$(printf 'a%.0s' $(seq 200))/$(printf 'b%.0s' $(seq 200))
 
 # head FILE: what stands before the first step
@@ -84,6 +84,10 @@ if [ -z "${ASAN_OPTIONS:-}" ]; then # sanitizers map terabytes
     must test "$code" = 0
     must awk '/^memory/ { exit !($2 > 0.5 && $2 < $5 && $5 < 1.1) }' "$tmp/stdout"
 fi
+
+# what changes nothing is said: of those that are not the default
+DTRAIN_STEPS=5 accepts "${tiny[@]}" --peak 0.3 --gamma 0.1 --out "$tmp/idle"
+equal "$(sed -nE 's/^dtrain: warning: (.*) changes .*: it is for/\1/p' "$tmp/stderr" | tr '\n' ';')" "peak: 0.3 --schedule onecycle triangle;steps: 5 bench;"
 
 # the styles that parsers read have it beside their output
 accepts "${tiny[@]}" --out "$tmp/styled" --log-style mindspore

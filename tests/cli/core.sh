@@ -5,7 +5,8 @@ set -u
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 mkdir "$tmp/source"
 (cd "$DTRAIN_SOURCE" && cp -r CMakeLists.txt cmake configs packaging src "$tmp/source")
-must cmake -S "$tmp/source" -B "$tmp/core" -G Ninja -D CMAKE_BUILD_TYPE=Release -D DTRAIN_EXTRAS=OFF >"$tmp/log"
+must cmake -S "$tmp/source" -B "$tmp/core" -G Ninja -D DTRAIN_EXTRAS=OFF >"$tmp/log"
+must grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$tmp/core/CMakeCache.txt"
 must cmake --build "$tmp/core" >"$tmp/log"
 whole=$DTRAIN_BIN DTRAIN_BIN=$tmp/core/dtrain
 cd "$tmp/source" || exit 1

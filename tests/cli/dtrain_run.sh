@@ -112,8 +112,9 @@ DTRAIN_OUT=$tmp/$out plan 0 --ranks 1
 want 0 1 "DTRAIN_OUT"
 said "run folder $tmp/$out"
 must test "$(grep -c -- --out "$tmp/launches")" = 0
-plan 0 --ranks 1 -- train --out="$tmp/out"
+OMP_NUM_THREADS=1000 plan 0 -- train --out="$tmp/out"
 want 0 1 "the command's name"
+said "launch 1: $(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) ranks, "
 
 # asked CODE LABEL WORD SIGNAL PAUSE...: signals to the supervisor while its launch runs
 asked() {

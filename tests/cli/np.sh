@@ -29,8 +29,10 @@ bounded env -u HOME "$DTRAIN_BIN" --np 2 env # Open MPI 5 does not start without
 judge 0 "without HOME"
 accepts eval --np 2 --help
 must grep -q "^Usage: dtrain eval " "$tmp/stdout"
-accepts bench --dry_run --np 3 --net vgg11
+accepts launch --dry_run --np 3 bench --net vgg11
 must grep -q -- "-np 3 .* bench --net vgg11" "$tmp/stdout"
+accepts --np 2 "${run[@]}" --dry-run
+must grep -qE "^dry run +a step takes" "$tmp/stdout"
 (. "$DTRAIN_SOURCE/scripts/setup.sh" && ranks=2 && refuses 64 "give the number to mpirun" -- --np 2; exit $bad) || bad=1
 # one message, dtrain's: mpirun repeats none
 refuses 64 "--lr" "fast" -- --np 2 --lr fast

@@ -211,8 +211,11 @@ done <<'END'
 . ./d dot
 sub ../d up
 END
-mv "$tmp/project" "$tmp/elsewhere"
-cd "$tmp/elsewhere" || exit 1
+mv "$tmp/project" "$tmp/"$'caf\xe9' # a name that options.yaml cannot have
+cd "$tmp/"$'caf\xe9' || exit 1
+accepts "${moved[@]}" --data d --out there
+accepts --out there --resume auto --max-steps 3
+mv "$PWD" "$tmp/elsewhere"
 accepts --out here --resume auto --max-steps 5
 accepts eval here
 cd / || exit 1

@@ -20,6 +20,7 @@ refuses 78 "--strategy standalone: $ranks ranks would train apart" -- "${small[@
 refuses 78 "--strategy semi_auto wants the layers to cut" -- "${small[@]}" --strategy semi_auto
 refuses 78 "--strategy data cuts no layers, but 'all=out' behind it says" -- "${small[@]}" --strategy 'data all=out'
 refuses 64 "unknown option '--parallel-mode'; did you mean --strategy?" -- "${small[@]}" --parallel-mode data
+refuses 78 "--tensor-parallel cuts no layer" "--strategy all=out" -- "${small[@]}" --tensor-parallel 2
 [ "$ranks" = 2 ] || refuses 78 "--tensor-parallel 3: 4 ranks are no multiple of it; start 3, 6, .. ranks" -- \
     "${small[@]}" --strategy all=out --tensor-parallel 3
 

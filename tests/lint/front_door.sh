@@ -17,8 +17,8 @@ while read -r f line; do
     grep -qE -- "$line" "$f" || { echo "$f has no line with: $line"; bad=1; }
 done <<'END'
 scripts/setup.sh ^build +libstb-dev
-scripts/setup.sh ^build +libopenblas-dev
-scripts/setup.sh ^build +libdnnl-dev
+scripts/setup.sh ^engine +libopenblas-dev
+scripts/setup.sh ^engine +libdnnl-dev
 scripts/setup.sh ^openmpi .*libopenmpi-dev
 src/dist/dist.h X\(allreduce\)
 src/model/model.h X\(resnet50\) X\(vgg11\)

@@ -11,7 +11,7 @@ wrong() {
 }
 
 mkdir "$tmp/tools"
-for name in bash id env grep; do
+for name in bash id env grep dirname mktemp; do
     ln -s "$(command -v "$name")" "$tmp/tools/"
 done
 # standin FOLDER NAME TEXT: a program of this text there
@@ -73,6 +73,21 @@ for manager in "${!want[@]}"; do
 done
 as none 'dt_install install $DT_BUILD_PACKAGES' || wrong "none: $(cat "$tmp/said")"
 grep -q 'these packages of Debian: gcc libc6-dev' "$tmp/said" || wrong "none: $(cat "$tmp/said")"
+
+# quickstart goes on without engines, up to the build, whose tools are not here; and a build looks for the
+# MPI of packages that came only now.
+standin few dnf ""
+standin few rpm '[[ ${!#} != *blas* ]] && printf ok'
+(cd "$DTRAIN_SOURCE" && PATH=$tmp/few:$tmp/tools bash ./quickstart --no-install >"$tmp/said" 2>&1)
+[ $? != 71 ] && grep -q '^building' "$tmp/said" || wrong "quickstart without OpenBLAS: $(cat "$tmp/said")"
+as none 'dt_mpi_path() { echo again; }; dt_build release'
+grep -q '^again' "$tmp/said" || wrong "dt_build does not look for MPI"
+
+# A user's -ffast-math changes nothing, in objects and in what is linked with them.
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$DTRAIN_BUILD_DIR/CMakeCache.txt")
+words() { sed -n "s/^  $1 = //p" "$DTRAIN_BUILD_DIR/build.ninja" | grep -m 1 -- -fno-fast-math; }
+"$cc" -ffast-math $(words FLAGS) -dM -E -x c /dev/null | grep -q '__FINITE_MATH_ONLY__ 0' || wrong "-ffast-math stays"
+"$cc" -ffast-math $(words LINK_FLAGS) '-###' /dev/null 2>&1 | grep crtfastmath && wrong "-ffast-math is linked"
 
 # Every row of the table has a name for each manager.
 . "$DTRAIN_SOURCE/scripts/setup.sh"
