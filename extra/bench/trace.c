@@ -18,9 +18,7 @@ typedef struct trace {
 
 /* ---- As text ------------------------------------------------------------------------------ */
 
-#define X(name) #name,
-static const char *const collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
-#undef X
+static const char *const collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(DT_NAME_OF)};
 /* The lane's name; those of its events by `what`, or one for all; what their `size` is. */
 static const struct {
     const char *lane, *const *names, *name, *size;

@@ -32,11 +32,8 @@ struct dtd_ddp {
     size_t prefix;     /* tensors [0, prefix) are ready in this round */
 };
 
-static const char *const ddp_compress[] = {
-#define X(name) #name,
-    DT_COMPRESS_LIST(X) /* dtd_hook has their order */
-#undef X
-};
+/* dtd_hook has their order. */
+static const char *const ddp_compress[] = {DT_COMPRESS_LIST(DT_NAME_OF)};
 
 /* ---- The exchange -------------------------------------------------------------------- */
 

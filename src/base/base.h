@@ -351,6 +351,10 @@ enum { DT_PATCH = 3 * 2 * 2 };
 /* An X-list as one string of its names, a space before each: DT_NET_LIST(DT_WORD). */
 #define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
 #define DT_FIRST_WORD(name, ...) #name
+/* An X-list as the rows of a table: its names; of X(name, text) also the texts, or both. */
+#define DT_NAME_OF(...) DT_FIRST_WORD(__VA_ARGS__, ),
+#define DT_TEXT_OF(name, text) text,
+#define DT_FIELD_OF(name, text) {#name, text},
 /* Whether `word` is one of `words`, which have a space before each. */
 bool dt_words_have(const char *words, const char *word);
 /* How many letters of a are added, left out or replaced to make b; and whether those are so few
