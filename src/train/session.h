@@ -73,7 +73,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  *   DT_FORMAT       none is valid
  *   DT_NOINPUT      there is none in another folder
  * Local, on rank 0. */
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX],
+dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX],
                     dt_position *at) DT_MUST_CHECK;
 /* The dt_snapshot.bits_class of a checkpoint that this program saves of r. */
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);
