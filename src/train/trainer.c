@@ -77,10 +77,10 @@ static dt_status preempted(training *t)
     dt_activity_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, true);
-    if (s->leads && dt_session_last(s)[0])
+    if (s->leads && s->folder.last[0])
         snprintf(text, sizeof text,
                  "checkpoint %s; to resume, start it again with --out %s --resume auto",
-                 dt_session_last(s), s->folder.path);
+                 s->folder.last, s->folder.path);
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
     if (!text[0]) {
         snprintf(text, sizeof text, "no checkpoint could be written");
