@@ -5,8 +5,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "run.h"
-
 const struct dt_session_pieces *dt_session_pieces;
 
 /* ---- Opening ------------------------------------------------------------------------- */
