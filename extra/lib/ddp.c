@@ -87,9 +87,7 @@ static void ddp_free(dtd_ddp *d)
     if (!d)
         return;
     ddp_close(d);
-    free(d->gradient);
-    free(d->tensor);
-    free(d);
+    DT_FREE(d->gradient, d->tensor, d);
 }
 
 static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const dtd_group *g)

@@ -47,13 +47,7 @@ void dtd_sum_free(dtd_sum *s)
         free(s->leaf[i].value);
     while (s->spares > 0)
         free(s->spare[--s->spares]);
-    free(s->tensor);
-    free(s->leaf);
-    free(s->told);
-    free(s->held);
-    free(s->spare);
-    free(s->sums);
-    free(s);
+    DT_FREE(s->tensor, s->leaf, s->told, s->held, s->spare, s->sums, s);
 }
 
 static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors)

@@ -131,6 +131,9 @@ void dt_slab_destroy(dt_slab *s);
 
 /* *p_out [count] of `size` bytes, zeroed, to be freed by free(). DT_NOMEM. */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
+/* free() of each: DT_FREE(a, b, c). */
+#define DT_FREE(...) dt_free_each((void *[]){__VA_ARGS__}, DT_COUNT_OF(((void *[]){__VA_ARGS__})))
+void dt_free_each(void *const *p, size_t count);
 
 /* Start a thread without signals: others handle those. DT_NOMEM says for what. */
 dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,

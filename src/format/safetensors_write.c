@@ -110,8 +110,6 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
 
 out:
     dt_outfile_abandon(&f);
-    free(buffer);
-    free(header);
-    free(rows);
+    DT_FREE(buffer, header, rows);
     return st;
 }
