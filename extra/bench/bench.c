@@ -259,10 +259,8 @@ static dt_status bench_rows(bench *b, const dt_options *one, dt_bench_layers *la
 /* A row for each name that the option takes; a row that declines says why. */
 static dt_status bench_all(bench *b, dt_options *one)
 {
-#define X(name) #name,
-    static const char *const exchange[] = {DT_EXCHANGE_LIST(X)};
-    static const char *const engine[] = {DT_ENGINE_LIST(X)};
-#undef X
+    static const char *const exchange[] = {DT_EXCHANGE_LIST(DT_NAME_OF)};
+    static const char *const engine[] = {DT_ENGINE_LIST(DT_NAME_OF)};
     enum { EXCHANGES = DT_COUNT_OF(exchange), ENGINES = DT_COUNT_OF(engine) };
     const int rows = b->engines ? ENGINES : b->exchanges ? EXCHANGES : 1;
     dt_bench_layers layers[ENGINES] = {0}; /* not of several exchanges */

@@ -1,13 +1,7 @@
 /* bench_layers_print.c - the profile of `bench --layers` as tables, and as JSON. */
 #include "bench_layers.h"
 
-static const struct {
-    const char *name, *text;
-} totals[DT_TOTAL_COUNT] = {
-#define X(name, text) {#name, text},
-    DT_TOTAL_LIST(X)
-#undef X
-};
+static const dt_field totals[DT_TOTAL_COUNT] = {DT_TOTAL_LIST(DT_FIELD_OF)};
 
 /* What a layer's line and a phase's have in common, in the tables and in JSON. */
 static const struct {
@@ -122,7 +116,7 @@ void dt_bench_layers_print(const dt_bench_layers *l)
     putchar('\n');
     print_total(l, "phase", NULL);
     for (int i = 0; i < DT_TOTAL_COUNT; i++)
-        print_total(l, totals[i].text, &l->total[i]);
+        print_total(l, totals[i].value, &l->total[i]);
     print_total(l, "step", &step);
     print_peaks(l);
 }

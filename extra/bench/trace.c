@@ -8,6 +8,7 @@
 
 typedef struct trace {
     const dt_run *run;                     /* borrowed */
+    const dt_ring *ring;                   /* [DT_LANES] the record */
     int64_t first, last;                   /* steps of this start, from 1 */
     int64_t from[DT_LANES], end[DT_LANES]; /* events of the record */
     bool over, lost;
@@ -18,9 +19,7 @@ typedef struct trace {
 
 /* ---- As text ------------------------------------------------------------------------------ */
 
-#define X(name) #name,
-static const char *const collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(X)};
-#undef X
+static const char *const collective_name[DT_COLLECTIVES] = {DT_COLLECTIVE_LIST(DT_NAME_OF)};
 /* The lane's name; those of its events by `what`, or one for all; what their `size` is. */
 static const struct {
     const char *lane, *const *names, *name, *size;
@@ -109,7 +108,7 @@ static dt_status put_lane(const trace *t, FILE *f, int lane)
     DT_GO(st, dt_comm_agree(c, st), out);
     dt_event *mine = all + here * most;
     for (int64_t i = t->from[lane]; i < t->end[lane]; i++)
-        mine[i - t->from[lane]] = *dt_record_get((dt_lane)lane, i);
+        mine[i - t->from[lane]] = t->ring[lane].at[i % DT_RECORD_EVENTS];
     DT_GO(st, dt_comm_gather(c, mine, all, (size_t)most * sizeof *mine), out);
     for (int64_t i = 0; f && i < world * most; i++)
         if (all[i].ended > 0)
@@ -156,7 +155,7 @@ static dt_status trace_between(void *state, int64_t done, bool over)
         return DT_OK;
     t->over = over || done == t->last;
     for (int lane = 0; lane < DT_LANES; lane++) {
-        t->end[lane] = dt_record_count((dt_lane)lane);
+        t->end[lane] = t->ring[lane].count;
         if (done < t->first)
             t->from[lane] = t->end[lane];
         t->lost = t->lost || t->end[lane] - t->from[lane] > room;
@@ -188,7 +187,7 @@ static dt_status trace_ready(void **state, const dt_run *r)
     const dt_status st = dt_calloc(&t, 1, sizeof *t + world * sizeof(dt_comm_clock), "the trace");
     *state = t;
     DT_TRY(dt_comm_agree(r->comm, st));
-    dt_record_keep();
+    t->ring = dt_record_keep();
     t->run = r;
     t->first = form.trace.steps[0];
     t->last = form.trace.steps[1];

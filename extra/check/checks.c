@@ -69,9 +69,7 @@ static void close_checks(void *state, int code)
 
     (void)code;
     for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++) {
-        free(k->block);
-        free(k->digest);
-        free(k->wire);
+        DT_FREE(k->block, k->digest, k->wire);
     }
     free(c->replay.digest);
     free(c);

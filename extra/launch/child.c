@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>

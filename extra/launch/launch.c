@@ -294,9 +294,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
         st = dt_first_run(first, word, trains, code);
 out:
     dt_first_close(first);
-    free(h.list);
-    free(line);
-    free(word);
+    DT_FREE(h.list, line, word);
     return st;
 }
 

@@ -278,7 +278,7 @@ dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o)
     return DT_OK;
 }
 
-void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
+void dt_allreduce_pair(const dt_number *number, dtd_op op, void *to, const void *left,
                        const void *right, bool leaves, size_t count)
 {
     _Alignas(64) char scratch[2 * DT_FOLD_BYTES];

@@ -32,11 +32,8 @@ struct dtd_ddp {
     size_t prefix;     /* tensors [0, prefix) are ready in this round */
 };
 
-static const char *const ddp_compress[] = {
-#define X(name) #name,
-    DT_COMPRESS_LIST(X) /* dtd_hook has their order */
-#undef X
-};
+/* dtd_hook has their order. */
+static const char *const ddp_compress[] = {DT_COMPRESS_LIST(DT_NAME_OF)};
 
 /* ---- The exchange -------------------------------------------------------------------- */
 
@@ -90,9 +87,7 @@ static void ddp_free(dtd_ddp *d)
     if (!d)
         return;
     ddp_close(d);
-    free(d->gradient);
-    free(d->tensor);
-    free(d);
+    DT_FREE(d->gradient, d->tensor, d);
 }
 
 static dt_status ddp_options(dtd_ddp_opts *o, const dtd_ddp_opts *given, const dtd_group *g)

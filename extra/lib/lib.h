@@ -11,7 +11,7 @@
 
 /* ---- Numbers ----------------------------------------------------------------------- */
 
-enum { DT_OP_SUM, DT_OP_PROD, DT_OP_MIN, DT_OP_MAX, DT_OPS };
+enum { DTD_OPS = DTD_MAX + 1 };
 /* Integers wrap. A minimum or maximum with NaN is NaN; -0 < +0. */
 typedef struct dt_number {
     const char *name;
@@ -19,7 +19,7 @@ typedef struct dt_number {
     /* By which numbers are made, to nearest, ties to even, and are read where they lie. NULL: it is
      * the type that operations compute in. */
     const dt_form *form;
-    dt_fold_type wide[DT_OPS]; /* operations, on the type that they compute in */
+    dt_fold_type wide[DTD_OPS]; /* by dtd_op, on the type that it computes in; a mean: the sum */
     /* x[i] /= by, on that type; NULL: it has no mean */
     void (*divide)(void *x, size_t count, double by);
 } dt_number;
@@ -52,7 +52,7 @@ typedef struct dt_held {
 } dt_held;
 typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
     const dt_number *number;
-    int op;              /* DT_OP_SUM, ... */
+    dtd_op op;
     double divide;       /* the result by this; 0: not */
     const dt_held *held; /* [operands] all leaves, ascending; NULL: `mine` of each rank */
     int operands;
@@ -73,7 +73,7 @@ void dt_allreduce_destroy(dt_allreduce *k);
 dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o) DT_MUST_CHECK;
 /* to = left op right, [count] each, of the type that operations compute in; leaves: left and
  * right are numbers as they are. `to` overlaps neither. Local. */
-void dt_allreduce_pair(const dt_number *number, int op, void *to, const void *left,
+void dt_allreduce_pair(const dt_number *number, dtd_op op, void *to, const void *left,
                        const void *right, bool leaves, size_t count);
 
 /* ---- Calls ------------------------------------------------------------------------- */

@@ -63,6 +63,7 @@ static const dt_form form_f16 = {16, pack_f16, read_f16};
               sizeof(type),                                                                        \
               form,                                                                                \
               {{sizeof(wide_type), wide##_sum},                                                    \
+               {sizeof(wide_type), wide##_sum},                                                    \
                {sizeof(wide_type), wide##_prod},                                                   \
                {sizeof(wide_type), wide##_min},                                                    \
                {sizeof(wide_type), wide##_max}},                                                   \

@@ -1,21 +1,8 @@
 /* reduce.c - all_reduce, reduce, reduce_scatter: one leaf per rank, all by dt_allreduce. */
 #include "lib.h"
 
-/* By dtd_op. A mean is a sum that is divided. */
-static const struct {
-    const char *name;
-    int op;
-    bool divides;
-} operations[] = {
-    [DTD_SUM] = {"sum", DT_OP_SUM, false},    [DTD_MEAN] = {"mean", DT_OP_SUM, true},
-    [DTD_PROD] = {"prod", DT_OP_PROD, false}, [DTD_MIN] = {"min", DT_OP_MIN, false},
-    [DTD_MAX] = {"max", DT_OP_MAX, false},
-};
-
-static bool op_is(dtd_op op)
-{
-    return (unsigned)op < DT_COUNT_OF(operations);
-}
+/* By dtd_op. */
+static const char *const op_name[DTD_OPS] = {"sum", "mean", "prod", "min", "max"};
 
 static dt_status reduce_check(const dt_allreduce_opts *o, dtd_type type, dtd_op op, int root,
                               const dtd_group *g)
@@ -23,9 +10,9 @@ static dt_status reduce_check(const dt_allreduce_opts *o, dtd_type type, dtd_op 
     if (o->to == DT_TO_ROOT)
         DT_TRY(dtd_check_rank(g, "root", root));
     DT_TRY(dtd_check_type(type));
-    if (!op_is(op))
+    if ((unsigned)op >= DTD_OPS)
         return dt_fail(DT_USAGE, "there is no operation %d", (int)op);
-    if (operations[op].divides && !dt_numbers[type].divide)
+    if (op == DTD_MEAN && !dt_numbers[type].divide)
         return dt_fail(DT_UNSUPPORTED, "%s has no mean: take the sum", dt_numbers[type].name);
     DT_TRY(dtd_check_data(o->mine, o->count, o->counts ? "all" : "x"));
     if (o->to != DT_TO_PARTS)
@@ -38,7 +25,7 @@ static dt_status reduce(dtd_call call, dt_allreduce_opts *o, dtd_type type, dtd_
                         dtd_group *g)
 {
     const dtd_arg arg[] = {{"the type", 0, dtd_type_name(type)},
-                           {"the operation", 0, op_is(op) ? operations[op].name : "none"},
+                           {"the operation", 0, (unsigned)op < DTD_OPS ? op_name[op] : "none"},
                            {"root", root, NULL},
                            {"the count", o->to == DT_TO_PARTS ? 0 : (int64_t)o->count, NULL}};
 
@@ -49,8 +36,8 @@ static dt_status reduce(dtd_call call, dt_allreduce_opts *o, dtd_type type, dtd_
     DT_TRY(dtd_compare(g, st,
                        &(dtd_args){.arg = arg, .args = DT_COUNT_OF(arg), .counts = o->counts}));
     o->number = &dt_numbers[type];
-    o->op = operations[op].op;
-    o->divide = operations[op].divides ? g->comm->world : 0;
+    o->op = op;
+    o->divide = op == DTD_MEAN ? g->comm->world : 0;
     o->root = root;
     return dt_allreduce_run(g->combine, o);
 }

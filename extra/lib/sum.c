@@ -47,13 +47,7 @@ void dtd_sum_free(dtd_sum *s)
         free(s->leaf[i].value);
     while (s->spares > 0)
         free(s->spare[--s->spares]);
-    free(s->tensor);
-    free(s->leaf);
-    free(s->told);
-    free(s->held);
-    free(s->spare);
-    free(s->sums);
-    free(s);
+    DT_FREE(s->tensor, s->leaf, s->told, s->held, s->spare, s->sums, s);
 }
 
 static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tensors)
@@ -75,7 +69,7 @@ static dt_status make(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t
     }
     for (int t = 0; t < DTD_TYPES; t++) {
         s->runs[t].at = s->bytes;
-        s->bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DT_OP_SUM].bytes, 64);
+        s->bytes += dt_align(s->runs[t].count * dt_numbers[t].wide[DTD_SUM].bytes, 64);
     }
     DT_TRY(dt_calloc(&s->leaf, n, sizeof *s->leaf, what));
     DT_TRY(dt_calloc(&s->told, 2 * n, sizeof *s->told, what));
@@ -131,7 +125,7 @@ static dt_status merge(dtd_sum *s, int at)
         DT_TRY(take(s, &sum));
         for (int t = 0; t < DTD_TYPES; t++) {
             const size_t from = s->runs[t].at;
-            dt_allreduce_pair(&dt_numbers[t], DT_OP_SUM, (char *)sum + from,
+            dt_allreduce_pair(&dt_numbers[t], DTD_SUM, (char *)sum + from,
                               (char *)left->value + from, (char *)right->value + from, size == 1,
                               s->runs[t].count);
         }
@@ -201,7 +195,7 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
         if (s->held[i].rank == s->group->comm->rank)
             s->held[i].at = (char *)s->leaf[s->held[i].first].value + r->at;
     DT_TRY(dt_allreduce_run(s->group->combine, &(dt_allreduce_opts){.number = &dt_numbers[type],
-                                                                    .op = DT_OP_SUM,
+                                                                    .op = DTD_SUM,
                                                                     .held = s->held,
                                                                     .operands = operands,
                                                                     .count = r->count,

@@ -131,10 +131,6 @@ dt_status dt_portion_put(const dt_target *t, const dt_safetensors_content *c, dt
 
 out:
     json_decref(places);
-    free(begin);
-    free(field);
-    free(tensor);
-    free(p.index);
-    free(p.room);
+    DT_FREE(begin, field, tensor, p.index, p.room);
     return st;
 }

@@ -85,9 +85,7 @@ static dt_status message_type(const dt_rect *const *rect, int count, bool sends,
 out:
     for (int i = 0; i < parts; i++)
         MPI_Type_free(&part[i]);
-    free(part);
-    free(at);
-    free(each);
+    DT_FREE(part, at, each);
     return st;
 }
 
@@ -167,9 +165,7 @@ void dt_moves_destroy(dt_moves *m)
         MPI_Comm_free(&m->mpi);
     for (int i = 0; m->key && i < m->keys; i++)
         free(m->key[i].rect);
-    free(m->key);
-    free(m->request);
-    free(m);
+    DT_FREE(m->key, m->request, m);
 }
 
 /* ---- Running --------------------------------------------------------------------- */

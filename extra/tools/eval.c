@@ -2,7 +2,6 @@
 #include "tools.h"
 #include "train/run.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 

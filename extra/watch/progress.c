@@ -14,9 +14,7 @@ enum { LINE = 240, FIRST_LINES = 2, MOST_BYTES = 64 << 20 };
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
-#define X(name, text) text,
-static const char *const activity_text[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
-#undef X
+static const char *const activity_text[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(DT_TEXT_OF)};
 
 void dt_progress_place(const dt_watch *w, int rank, char *out, size_t room)
 {

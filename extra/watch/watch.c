@@ -320,12 +320,7 @@ void dt_watch_close(dt_watch *w, int code)
     if (w->file >= 0)
         close(w->file);
     dt_node_mem_destroy(w->memory);
-    free(w->sent);
-    free(w->leader);
-    free(w->text);
-    free(w->view);
-    free(w->who);
-    free(w);
+    DT_FREE(w->sent, w->leader, w->text, w->view, w->who, w);
 }
 
 dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)

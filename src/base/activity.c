@@ -28,9 +28,7 @@ double dt_time(void)
 static dt_activity unread;
 static dt_activity *mine = &unread;
 
-#define X(name, text) #name,
-const char *const dt_activity_word[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(X)};
-#undef X
+const char *const dt_activity_word[DT_ACTIVITY_COUNT] = {DT_ACTIVITY_LIST(DT_NAME_OF)};
 
 #define get(member) atomic_load_explicit(&mine->member, memory_order_relaxed)
 #define put(member, value) atomic_store_explicit(&mine->member, value, memory_order_relaxed)

@@ -83,9 +83,10 @@ double dt_record_seconds(dt_lane lane, int first, int step);
 /* The same of DT_LANE_WAIT's events that ended in a phase. */
 double dt_record_waited(int phase);
 void dt_record_restart(void);
-/* Keep the latest DT_RECORD_EVENTS of each lane from now on. */
-void dt_record_keep(void);
-int64_t dt_record_count(dt_lane lane); /* of events since then */
-/* Event i < dt_record_count, one of the latest. */
-const dt_event *dt_record_get(dt_lane lane, int64_t i);
+typedef struct dt_ring {
+    _Atomic int64_t count; /* of events; event i, one of the latest, is at[i % DT_RECORD_EVENTS] */
+    dt_event at[DT_RECORD_EVENTS];
+} dt_ring;
+/* Keep the latest events of each lane from now on, in these rings [DT_LANES]. */
+const dt_ring *dt_record_keep(void);
 #endif

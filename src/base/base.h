@@ -131,6 +131,9 @@ void dt_slab_destroy(dt_slab *s);
 
 /* *p_out [count] of `size` bytes, zeroed, to be freed by free(). DT_NOMEM. */
 dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what) DT_MUST_CHECK;
+/* free() of each: DT_FREE(a, b, c). */
+#define DT_FREE(...) dt_free_each((void *[]){__VA_ARGS__}, DT_COUNT_OF(((void *[]){__VA_ARGS__})))
+void dt_free_each(void *const *p, size_t count);
 
 /* Start a thread without signals: others handle those. DT_NOMEM says for what. */
 dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
@@ -351,6 +354,10 @@ enum { DT_PATCH = 3 * 2 * 2 };
 /* An X-list as one string of its names, a space before each: DT_NET_LIST(DT_WORD). */
 #define DT_WORD(...) " " DT_FIRST_WORD(__VA_ARGS__, )
 #define DT_FIRST_WORD(name, ...) #name
+/* An X-list as the rows of a table: its names; of X(name, text) also the texts, or both. */
+#define DT_NAME_OF(...) DT_FIRST_WORD(__VA_ARGS__, ),
+#define DT_TEXT_OF(name, text) text,
+#define DT_FIELD_OF(name, text) {#name, text},
 /* Whether `word` is one of `words`, which have a space before each. */
 bool dt_words_have(const char *words, const char *word);
 /* How many letters of a are added, left out or replaced to make b; and whether those are so few

@@ -63,11 +63,7 @@ static dt_isa isa_detect(void)
 }
 #endif
 
-static const char *const isa_names[DT_ISA_COUNT] = {
-#define X(name, text) text,
-    DT_ISA_LIST(X)
-#undef X
-};
+static const char *const isa_names[DT_ISA_COUNT] = {DT_ISA_LIST(DT_TEXT_OF)};
 
 const char *dt_isa_name(dt_isa isa)
 {

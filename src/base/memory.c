@@ -58,6 +58,12 @@ dt_status dt_calloc(void *p_out, size_t count, size_t size, const char *what)
     return DT_OK;
 }
 
+void dt_free_each(void *const *p, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(p[i]);
+}
+
 dt_status dt_thread_start(pthread_t *thread, void *(*body)(void *context), void *context,
                           const char *what)
 {

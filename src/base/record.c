@@ -4,8 +4,7 @@
 
 static int64_t sum_ns[DT_LANES][DT_RECORD_KINDS];
 static int64_t waited_ns[DT_ACTIVITY_COUNT];
-static _Atomic int64_t count[DT_LANES];
-static dt_event kept[DT_LANES][DT_RECORD_EVENTS]; /* rings, whose pages are there once used */
+static dt_ring ring[DT_LANES]; /* their pages are there once used */
 static bool keeps;
 
 int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began)
@@ -16,8 +15,8 @@ int64_t dt_record(dt_lane lane, int what, uint64_t size, int64_t began)
     if (lane == DT_LANE_WAIT)
         waited_ns[dt_activity_now()] += ended - began;
     if (keeps) {
-        kept[lane][count[lane] % DT_RECORD_EVENTS] = (dt_event){began, ended, size, what};
-        count[lane]++;
+        ring[lane].at[ring[lane].count % DT_RECORD_EVENTS] = (dt_event){began, ended, size, what};
+        ring[lane].count++;
     }
     return ended;
 }
@@ -42,17 +41,8 @@ void dt_record_restart(void)
     memset(sum_ns, 0, sizeof sum_ns);
 }
 
-void dt_record_keep(void)
+const dt_ring *dt_record_keep(void)
 {
     keeps = true;
-}
-
-int64_t dt_record_count(dt_lane lane)
-{
-    return count[lane];
-}
-
-const dt_event *dt_record_get(dt_lane lane, int64_t i)
-{
-    return &kept[lane][i % DT_RECORD_EVENTS];
+    return ring;
 }

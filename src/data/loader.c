@@ -41,9 +41,7 @@ void dt_loader_destroy(dt_loader *l)
     if (!l)
         return;
     dt_augment_release(&l->augment);
-    free(l->sample);
-    free(l->scratch);
-    free(l);
+    DT_FREE(l->sample, l->scratch, l);
 }
 
 int64_t dt_loader_steps(const dt_loader *l)

@@ -157,10 +157,7 @@ void dt_source_close(dt_source *s)
         return;
     if (s->state && s->row->close)
         s->row->close(s);
-    free(s->names);
-    free(s->order);
-    free(s->state);
-    free(s);
+    DT_FREE(s->names, s->order, s->state, s);
 }
 
 const dt_source_info *dt_source_describe(const dt_source *s)

@@ -267,16 +267,8 @@ bool dt_exchange_close(dt_exchange *x)
     dt_fold_release(&x->within);
     dt_fold_release(&x->across);
     dt_fold_release(&x->leaves);
-    free(x->operand);
-    free(x->result);
-    free(x->scratch);
-    free(x->request);
-    free(x->owned);
-    free(x->base);
-    free(x->tensor);
-    free(x->bucket);
-    free(x->final_ns);
-    free(x);
+    DT_FREE(x->operand, x->result, x->scratch, x->request, x->owned, x->base, x->tensor, x->bucket,
+            x->final_ns, x);
     return !torn;
 }
 

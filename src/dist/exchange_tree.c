@@ -209,9 +209,7 @@ static void tree_close(dt_exchange *x)
             MPI_Cancel(&t->request[i]);
             MPI_Request_free(&t->request[i]);
         }
-    free(t->request);
-    free(t->part);
-    free(t->pass);
+    DT_FREE(t->request, t->part, t->pass);
 }
 
 /* ---- A bucket on a level ---------------------------------------------------------- */

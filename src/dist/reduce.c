@@ -131,13 +131,7 @@ void dt_reduce_destroy(dt_reduce *t)
         dt_fold_release(&t->level[i].fold);
         free(t->level[i].values);
     }
-    free(t->level);
-    free(t->request);
-    free(t->slots);
-    free(t->results);
-    free(t->scratch);
-    free(t->operand);
-    free(t);
+    DT_FREE(t->level, t->request, t->slots, t->results, t->scratch, t->operand, t);
 }
 
 void dt_reduce_resize(dt_reduce *t, size_t count)

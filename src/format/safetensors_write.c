@@ -1,7 +1,6 @@
 /* safetensors_write.c - writing: the header, then the tensors' bytes. */
 #include "tensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
@@ -111,8 +110,6 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
 
 out:
     dt_outfile_abandon(&f);
-    free(buffer);
-    free(header);
-    free(rows);
+    DT_FREE(buffer, header, rows);
     return st;
 }

@@ -234,9 +234,7 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
     return append(r);
 }
 
-#define X(name, text) {#name, text},
-const dt_field dt_account[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(X)};
-#undef X
+const dt_field dt_account[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(DT_FIELD_OF)};
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)
 {

@@ -210,8 +210,12 @@ static dt_status take_one(const dt_query *t, const dt_folder *in, const char *na
             "checkpoint %s: state.json has run_step %lld, the folder's name another: it was "
             "renamed, or is a copy of or link to another",
             c->in.path, (long long)c->at.run_step);
-    if (st == DT_OK)
-        st = t->take ? t->take(t->context, c) : dt_checkpoint_check(c, NULL, NULL, NULL);
+    if (st == DT_OK && t->take)
+        st = t->take(t->context, c);
+    if (st == DT_OK && t->into)
+        st = dt_checkpoint_load(c, t->into, t->at);
+    else if (st == DT_OK && !t->take)
+        st = dt_checkpoint_check(c, NULL, NULL, NULL);
     dt_checkpoint_close(c);
     return st;
 }

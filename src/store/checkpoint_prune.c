@@ -22,12 +22,8 @@ static int is_portion(const struct dirent *e)
 /* What a checkpoint holds; all else is somebody's. */
 static int is_ours(const struct dirent *e)
 {
-    static const char *const ours[] = {
-#define X(name, text) text,
-        DT_CHECKPOINT_FILE_LIST(X)
-#undef X
-            "MANIFEST",
-        "momentum", "trained"};
+    static const char *const ours[] = {DT_CHECKPOINT_FILE_LIST(DT_TEXT_OF) "MANIFEST", "momentum",
+                                       "trained"};
 
     for (size_t i = 0; i < DT_COUNT_OF(ours); i++)
         if (strcmp(ours[i], e->d_name) == 0)

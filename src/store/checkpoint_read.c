@@ -14,10 +14,7 @@ static const char heading[] = "dtrain checkpoint ";
 enum { WHOLE = 1, IN_PIECES = 2, SMALL = 1 << 20 /* bytes of a file of text */ };
 
 const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES] = {
-#define X(name, text) text,
-    DT_CHECKPOINT_FILE_LIST(X)
-#undef X
-};
+    DT_CHECKPOINT_FILE_LIST(DT_TEXT_OF)};
 
 /* Model, momentum, trained. */
 static bool has_numbers(dt_checkpoint_file which)

@@ -194,6 +194,8 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
 typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
+    const dt_snapshot *into; /* then it is loaded there, and is valid if that succeeds; NULL: not */
+    dt_position *at;         /* with `into` */
     /* Called with the status of a checkpoint that is not taken: a failure, or DT_DECLINED by
      * `take`. If it returns DT_OK, the search continues; else it ends with that status. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */

@@ -86,10 +86,7 @@ void dt_contexts_close(dt_contexts *c)
 {
     for (int i = 0; c->exec && i < c->width * DT_MAX_PLANS; i++)
         dt_exec_destroy(c->exec[i]);
-    free(c->exec);
-    free(c->moments);
-    free(c->now);
-    free(c->which);
+    DT_FREE(c->exec, c->moments, c->now, c->which);
     for (int d = 0; d < DT_DOMAINS; d++)
         free(c->grad[d]);
     free(c->result);

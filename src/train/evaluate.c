@@ -1,10 +1,8 @@
 /* evaluate.c - evaluation: chunk k of the test set is run by rank k mod np; the losses are summed
  * in tree order over chunks, so that the result is one number whatever the ranks. */
-#include "run.h"
+#include "signals.h"
 
 #include <stdlib.h>
-
-#include "signals.h"
 
 /* The tree of docs/numerics.md section 3 over the losses of chunks [a, b). */
 static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)

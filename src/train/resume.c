@@ -66,8 +66,9 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
 }
 
 /* A refusal shows its causes alone. */
-static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
+static dt_status compare_run(void *context, const dt_checkpoint *c)
 {
+    const dt_run *r = context;
     char class[DT_BITS_CLASS_CHARS];
 
     if (strncmp(r->o.grad_compress, "2bit", 4) == 0 && !r->o.resume_force)
@@ -97,20 +98,6 @@ static dt_status compare_run(const dt_run *r, const dt_checkpoint *c)
 
 /* ---- Which one ------------------------------------------------------------------------------ */
 
-typedef struct resuming {
-    const dt_run *r;
-    dt_position *at;
-} resuming;
-
-static dt_status take(void *context, const dt_checkpoint *c)
-{
-    const resuming *t = context;
-    const dt_snapshot into = dt_run_snapshot(t->r);
-
-    DT_TRY(compare_run(t->r, c));
-    return dt_checkpoint_load(c, &into, t->at);
-}
-
 /* A run goes on in its folder from its newest valid checkpoint alone: what is newer would tell of
  * another future. */
 static dt_status check_newest(const dt_rundir *d, const char *given, const char *found)
@@ -138,9 +125,11 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
     return DT_OK;
 }
 
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_position *at)
+dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_position *at)
 {
-    const dt_query t = {.end = INT64_MAX, .take = take, .context = &(resuming){.r = r, .at = at}};
+    const dt_snapshot into = dt_run_snapshot(r);
+    const dt_query t = {
+        .end = INT64_MAX, .take = compare_run, .into = &into, .at = at, .context = r};
     const char *given = r->o.resume;
 
     path[0] = '\0';

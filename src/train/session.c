@@ -5,8 +5,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "run.h"
-
 const struct dt_session_pieces *dt_session_pieces;
 
 /* ---- Opening ------------------------------------------------------------------------- */
@@ -197,11 +195,6 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at,
     return how.wait ? dt_session_settle(s, r) : DT_OK;
 }
 
-const char *dt_session_last(const dt_session *s)
-{
-    return s->folder.last;
-}
-
 /* ---- The end ------------------------------------------------------------------------------ */
 
 dt_status dt_session_model(dt_session *s, const dt_run *r)
@@ -215,11 +208,11 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
         return DT_OK;
     const dt_target model = target_of(s, "model.safetensors", shown);
     const dt_status st = dt_model_put(&state, &model, &opts, NULL);
-    if (st == DT_OK || !dt_session_last(s)[0])
+    if (st == DT_OK || !s->folder.last[0])
         return st;
     snprintf(why, sizeof why, "%s", dt_fail_text());
     dt_fail_clear();
-    return dt_fail(st, "%s; the last checkpoint is %s", why, dt_session_last(s));
+    return dt_fail(st, "%s; the last checkpoint is %s", why, s->folder.last);
 }
 
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)

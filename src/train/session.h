@@ -44,8 +44,6 @@ dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
                               dt_save_how how, dt_snapshot *out, int *metrics_fd) DT_MUST_CHECK;
 
-/* The last checkpoint that was written whole, "": none. Local, on rank 0. */
-const char *dt_session_last(const dt_session *s);
 /* --save-shards: what extra/pieces adds. NULL: this build cannot. */
 extern const struct dt_session_pieces {
     /* Once rank 0 has taken its folder: it must be seen by all ranks. Agreed. Collective. */
@@ -73,7 +71,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  *   DT_FORMAT       none is valid
  *   DT_NOINPUT      there is none in another folder
  * Local, on rank 0. */
-dt_status dt_resume(const dt_run *r, const dt_rundir *d, char path[PATH_MAX],
+dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX],
                     dt_position *at) DT_MUST_CHECK;
 /* The dt_snapshot.bits_class of a checkpoint that this program saves of r. */
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS]);

@@ -1,11 +1,9 @@
 /* step.c - one training step, from images to weights: dt_run_step at the end is the
  * whole of it, the functions before are its parts. */
-#include "run.h"
+#include "signals.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#include "signals.h"
 
 /* ---- Forward and backward, shard by shard ------------------------------------------------ */
 

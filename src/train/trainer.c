@@ -77,10 +77,10 @@ static dt_status preempted(training *t)
     dt_activity_behind(t->at.run_step);
     DT_TRY(save(t, (dt_save_how){.wait = true}));
     DT_OBSERVE_TRY(t->observed, between, t->at.run_step - t->from_step, true);
-    if (s->leads && dt_session_last(s)[0])
+    if (s->leads && s->folder.last[0])
         snprintf(text, sizeof text,
                  "checkpoint %s; to resume, start it again with --out %s --resume auto",
-                 dt_session_last(s), s->folder.path);
+                 s->folder.last, s->folder.path);
     DT_TRY(dt_comm_bcast(r->comm, text, sizeof text, 0));
     if (!text[0]) {
         snprintf(text, sizeof text, "no checkpoint could be written");
@@ -218,28 +218,21 @@ static dt_status check_finite(const training *t)
     return dt_grid_knows(t->run) ? dt_snapshot_finite(&state) : DT_OK;
 }
 
-/* Into the run's own arrays, which a divergence has made worthless. */
-static dt_status take_good(void *context, const dt_checkpoint *c)
-{
-    const dt_run *r = context;
-    const dt_snapshot into = dt_run_snapshot(r);
-    dt_position at;
-
-    return dt_checkpoint_load(c, &into, &at);
-}
-
 /* Names the checkpoint to resume from after a divergence. One of the last step has finite numbers,
  * but gives a loss that is not: an older one gave a finite loss, too. */
 static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
-    const dt_query take = {.end = t->at.run_step, .take = take_good, .context = t->run};
+    /* Into the run's own arrays, which a divergence has made worthless. */
+    const dt_snapshot into = dt_run_snapshot(t->run);
+    dt_position at;
+    const dt_query valid = {.end = t->at.run_step, .into = &into, .at = &at};
     char good[PATH_MAX] = "";
 
     if (!s->leads)
         return;
     if (dt_session_settle(s, t->run) != DT_OK || /* the write under way; the cause is reported */
-        dt_checkpoint_newest(&s->folder, &take, good) != DT_OK)
+        dt_checkpoint_newest(&s->folder, &valid, good) != DT_OK)
         dt_fail_clear();
     if (!good[0] && t->from_step < t->at.run_step)
         memcpy(good, t->from, sizeof good);
@@ -332,7 +325,7 @@ static dt_status restore(training *t, char path[PATH_MAX])
     const dt_run *r = t->run;
 
     DT_TRY(dt_session_take(&t->session, r));
-    DT_TRY(dt_resume(r, &t->session.folder, path, &t->at));
+    DT_TRY(dt_resume(t->run, &t->session.folder, path, &t->at));
     if (!path[0])
         return DT_OK;
     DT_TRY(check_place(r, path, &t->at));

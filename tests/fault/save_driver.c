@@ -191,17 +191,11 @@ typedef struct loading {
     dt_position at;
 } loading;
 
-static dt_status take(void *context, const dt_checkpoint *c)
-{
-    loading *l = context;
-    return dt_checkpoint_load(c, &l->d->s, &l->at);
-}
-
 /* The newest valid checkpoint of the run, "" for none; torn ones are reported apart. */
 static dt_status find(const dt_rundir *run, loading *l, bool names, char found[PATH_MAX],
                       char torn[PATH_MAX])
 {
-    const dt_query t = {.end = INT64_MAX, .take = take, .context = l};
+    const dt_query t = {.end = INT64_MAX, .into = &l->d->s, .at = &l->at};
     const dt_status st = dt_checkpoint_newest(run, &t, found);
 
     if (st == DT_FORMAT)

@@ -56,7 +56,7 @@ TEST(fp16_is_read_whole)
         const dt_f16 x = (dt_f16)bits;
         const float want = dt_f16_to_f32(x);
         float got = 0;
-        dt_allreduce_pair(&dt_numbers[DTD_F16], DT_OP_MIN, &got, &x, &x, true, 1);
+        dt_allreduce_pair(&dt_numbers[DTD_F16], DTD_MIN, &got, &x, &x, true, 1);
         if (memcmp(&got, &want, sizeof got) != 0)
             fail_msg("%04x is read as %a, not %a", bits, (double)got, (double)want);
     }
@@ -66,7 +66,7 @@ TEST(fp16_is_read_whole)
     do {                                                                                           \
         const type l = (left), r = (right), w = (want);                                            \
         type got;                                                                                  \
-        dt_allreduce_pair(&dt_numbers[DTD_##number], DT_OP_##op, &got, &l, &r, false, 1);          \
+        dt_allreduce_pair(&dt_numbers[DTD_##number], DTD_##op, &got, &l, &r, false, 1);            \
         assert_memory_equal(&got, &w, sizeof got);                                                 \
     } while (0)
 
@@ -95,7 +95,7 @@ TEST(zeros_have_an_order)
 TEST(nan_passes)
 {
     for (int at = 0; at < 37; at++)
-        for (int op = 0; op < DT_OPS; op++)
+        for (int op = 0; op < DTD_OPS; op++)
             for (int side = 0; side < 2; side++) {
                 float x[2][37], got[37];
                 for (int i = 0; i < 37; i++)

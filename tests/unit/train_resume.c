@@ -51,7 +51,7 @@ typedef struct resumed {
 } resumed;
 
 /* What the run finds to resume from, and says of it. */
-static dt_status look(const running *t, resumed *to, char text[4000])
+static dt_status look(running *t, resumed *to, char text[4000])
 {
     capture c;
 
