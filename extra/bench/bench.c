@@ -6,10 +6,6 @@
 #include "bench_layers.h"
 #include "watch/watch.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 typedef struct bench_row {
     const char *engine, *exchange;
     int ranks;

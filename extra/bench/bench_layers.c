@@ -2,10 +2,6 @@
  * from the machine's peaks the limit of each. */
 #include "bench_layers.h"
 
-#include <stdlib.h>
-
-/* ---- What was done, and for how long --------------------------------------------------------- */
-
 /* Which total a layer belongs to, by what its operation begins with. */
 static const struct {
     const char *op;
@@ -112,8 +108,6 @@ void dt_bench_layers_close(dt_bench_layers *l)
     free(l->pass);
     *l = (dt_bench_layers){0};
 }
-
-/* ---- Limits --------------------------------------------------------------------------------- */
 
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c)
 {

@@ -2,10 +2,6 @@
  * them. docs/lab/performance.md has them in words, and how far they are off. */
 #include "bench.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 typedef struct costs { /* seconds */
     double latency, message;
     double byte, one_way; /* byte: one each way at the same time */

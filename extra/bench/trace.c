@@ -4,7 +4,6 @@
 #include "model/plan.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct trace {
     const dt_run *run;                     /* borrowed */

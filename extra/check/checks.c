@@ -1,9 +1,6 @@
 /* checks.c - what is due at which place of a step; and the replay of a shard. */
 #include "check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Packed again side by side, as packing is; more threads would need more room. */
 enum { PACK_THREADS = 4 };
 

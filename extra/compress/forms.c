@@ -2,13 +2,9 @@
  * whole numbers. */
 #include "compress.h"
 
-#include <math.h>
-
 DT_CONVERSION(pack_half, dt_bf16, float, dt_f32_to_bf16(x))
 DT_CONVERSION(read_half, float, dt_bf16, dt_bf16_to_f32(x))
 DT_CONVERSION(read_rounded, float, float, dt_bf16_to_f32(dt_f32_to_bf16(x)))
-
-/* ---- Whole numbers --------------------------------------------------------------- */
 
 /* -1: 3, NaN: 2; of the bits of a float that is nothing else. */
 static unsigned ternary(float x)
@@ -56,8 +52,6 @@ void dt_quantise_f32(float *x, float *residual, float threshold, size_t count, i
         residual[i] = all - sent * threshold;
     }
 }
-
-/* ---- The rows -------------------------------------------------------------------- */
 
 const dt_form dt_form_half = {16, pack_half, read_half};
 const dt_form dt_form_rounded = {32, NULL, read_rounded};

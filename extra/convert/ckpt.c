@@ -7,8 +7,6 @@
  * and after it, where MindSpore was asked for a checksum, "crc_num" and ten bytes. */
 #include "formats.h"
 
-#include <stdlib.h>
-
 enum { FILE_VALUE = 1, VALUE_TAG = 1, VALUE_TENSOR };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_CONTENT };
 enum { TAG_CHARS = 256 };

@@ -8,14 +8,10 @@ void dt_extra_convert(void);
 
 const char *dt_name_elsewhere(const char *name); /* dt_option_elsewhere */
 
-/* ---- Log styles of tutorials ---------------------------------------------------------- */
-
 void dt_tutorial_styles(void); /* adds them */
 /* x as NumPy prints a float32: the fewest digits that give the same number back. Returns out. */
 enum { DT_FLOAT32_CHARS = 32 };
 const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS]);
-
-/* ---- Records for TensorBoard ---------------------------------------------------------- */
 
 /* A run's metrics.jsonl, and its file of events in a folder; zeroed, except the two paths. */
 typedef struct dt_events {

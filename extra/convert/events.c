@@ -5,12 +5,7 @@
 #include "formats.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* ---- Records ------------------------------------------------------------------------ */
 

@@ -4,11 +4,7 @@
 #include "formats.h"
 #include "pieces/pieces.h"
 
-#include <errno.h>
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 
 /* ---- The format of the file, and how to load it elsewhere ---------------------------------- */
 

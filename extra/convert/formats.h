@@ -4,8 +4,6 @@
 #define DT_FORMATS_H
 #include "format/tensors.h"
 
-/* ---- Messages ------------------------------------------------------------------------- */
-
 /* A message is its fields, one after the other: a key, which is 8 times the field's number plus a
  * wire type, and a value. Encoding: protobuf.dev, "Encoding". */
 enum { DT_WIRE_VARINT, DT_WIRE_FIXED64, DT_WIRE_BYTES, DT_WIRE_FIXED32 = 5 };
@@ -32,8 +30,6 @@ void dt_message_text(dt_message *m, unsigned field, const char *text);
 void dt_message_inner(dt_message *m, unsigned field, dt_message *inner);
 /* A file of the message, which is emptied. DT_NOMEM, and as dt_outfile_put; w may be NULL. */
 dt_status dt_message_put(dt_message *m, const dt_target *t, dt_written *w) DT_MUST_CHECK;
-
-/* ---- Models ----------------------------------------------------------------------------- */
 
 /* Write a whole file, which is one message; tensors that are not of float32 belong to none. An ONNX
  * file holds the network itself, tensors and the metadata of model.safetensors; a .ckpt of

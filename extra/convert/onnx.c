@@ -6,8 +6,6 @@
 #include "formats.h"
 #include "model/plan.h"
 
-#include <stdio.h>
-
 enum { IR_VERSION = 7, OPSET = 13, FLOAT = 1, NAME_CHARS = 128 };
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };

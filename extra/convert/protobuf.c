@@ -1,8 +1,6 @@
 /* protobuf.c - messages of Protocol Buffers, written into memory that grows. */
 #include "formats.h"
 
-#include <stdlib.h>
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 
 void dt_message_release(dt_message *m)

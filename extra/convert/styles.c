@@ -3,9 +3,6 @@
 #include "report/report.h"
 #include "train/observer.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS])
 {
     const float f = (float)x;
@@ -28,8 +25,6 @@ const char *dt_float32_text(double x, char out[DT_FLOAT32_CHARS])
     return out;
 }
 
-/* ---- mindspore: the MindSpore Ascend tutorial's log ------------------------------------------ */
-
 /* LossMonitor's line, and below the launch script's last word. */
 static void mindspore_step(dt_report *r, const dt_step_record *s)
 {
@@ -44,8 +39,6 @@ static void mindspore_end(dt_report *r, const dt_end_record *end)
     dt_report_hashes(r, end);
     fprintf(r->setup.out, "training %s\n", end->ok ? "success" : "failed");
 }
-
-/* ---- cs744: the CS744 assignment ------------------------------------------------------------- */
 
 /* kkyyhh96/CS744_PyTorch_Distributed_Tutorial, part1.py: the loss every 20 iterations, counted from
  * 0, after iteration 10 the average time since iteration 0, and the test set. (The script divides

@@ -3,11 +3,7 @@
 #include "costs.h"
 #include "model/kernels/tiles/tiles.h"
 
-#include <stdio.h>
-
 enum { PEAK_TRIES = 24 };
-
-/* ---- Products of tiles ---------------------------------------------------------------------- */
 
 enum { PEAK_BYTES = 8192, PEAK_RUNS = 64 }; /* of each operand, in the first-level cache */
 
@@ -73,8 +69,6 @@ static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
     }
     return flops * (double)rounds * (double)threads / best;
 }
-
-/* ---- Memory ------------------------------------------------------------------------------- */
 
 /* In place: no line is fetched merely to be overwritten. */
 static double stream_seconds(float *x, int64_t count, int threads)

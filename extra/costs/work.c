@@ -3,8 +3,6 @@
 #include "model/kernels/tiles/tiles.h"
 #include "model/loops.h"
 
-#include <stdio.h>
-
 /* Pairs of an output and a kernel position along one axis that meet a pixel of the image. */
 static int64_t work_taps(int64_t in, int64_t out, int kernel, int stride, int pad)
 {

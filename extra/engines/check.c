@@ -3,12 +3,8 @@
  * only looks at what it is to multiply. */
 #include "engines.h"
 
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { SEEN = 4096, PATIENCE_S = 10 };
 

@@ -10,8 +10,6 @@
 
 #include <dlfcn.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { TEXT = 200, ROW = DT_TILE * sizeof(float), BLOCK = DT_TILE * ROW };
 enum { STEPS = 8 }; /* a longer product may be cut by the sizes of caches */

@@ -17,8 +17,6 @@
 
 #include <sys/types.h>
 
-/* ---- The process (decoder.c) ------------------------------------------------------- */
-
 typedef struct dt_decoder {
     pid_t pid;   /* 0: none */
     int fd;      /* of the socket */
@@ -38,8 +36,6 @@ dt_status dt_decoder_run(dt_decoder *d, const char *path, const uint8_t *bytes, 
 int dt_decoder_serve(int argc, char **argv);
 /* Give up all rights but to read and write open files. For the process, and for its test. */
 void dt_decoder_confine(void);
-
-/* ---- What stb_image does not check (picture.c) -------------------------------------- */
 
 /* stb_image (2.27 to 2.30) refuses most damage itself. dt_picture_check refuses that on which it
  * has undefined behaviour, and some of that which it does not see:
@@ -68,8 +64,6 @@ bool dt_picture_check(const uint8_t *bytes, size_t count, dt_picture *p);
 /* Bytes of data in the PNG chunk at byte `at`; SIZE_MAX: it does not fit into the file. */
 size_t dt_png_length(const uint8_t *bytes, size_t count, size_t at);
 
-/* ---- A picture from its file to pixels (image_file.c) -------------------------------- */
-
 /* The size of a picture whose structure is good. DT_NOINPUT, DT_IO; DT_FORMAT with the reason. */
 dt_status dt_image_size(const char *path, dt_picture *p) DT_MUST_CHECK;
 /* The one way of a picture into memory: to [height][width][3]. One that is at least twice as large
@@ -77,8 +71,6 @@ dt_status dt_image_size(const char *path, dt_picture *p) DT_MUST_CHECK;
  * another size. Errors as dt_image_size and dt_decoder_run. */
 dt_status dt_image_read(dt_decoder *d, const char *path, int width, int height, uint8_t *to,
                         int64_t *resized) DT_MUST_CHECK;
-
-/* ---- Decoding, in memory of fixed size (pixels.c) ------------------------------------ */
 
 /* stb_image 2.27 leaves bytes that it does not decode as it found them, so it gets zeroed
  * memory for every picture: what comes out depends on the file alone. After dt_pixels_open

@@ -2,8 +2,6 @@
 #include "decoder.h"
 #include "data/augment.h"
 
-#include <stdlib.h>
-
 /* *bytes is freed by free(), also after an error. */
 static dt_status image_fetch(const char *path, char **bytes, size_t *count, dt_picture *p)
 {

@@ -3,7 +3,6 @@
 #include "decoder.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 DT_PRINTF(2, 3)
 static bool picture_bad(dt_picture *p, const char *fmt, ...)

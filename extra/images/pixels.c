@@ -1,7 +1,6 @@
 /* pixels.c - stb_image on memory of our own. */
 #include "decoder.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 #if DT_SANITIZED
 #include <sanitizer/asan_interface.h>

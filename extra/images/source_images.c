@@ -11,8 +11,6 @@
 
 #include <fts.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 static const char *const images_split[] = {"train", "test"};

@@ -1,17 +1,13 @@
 /* child.c - mpirun, or its daemon on another host: its room, start and end, its patience; and the
  * signals that come while it runs. */
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,13 +1,9 @@
 /* first.c - the first host of a run: it waits for the others, then stands between mpirun and them.
  * Where there are none to wait for, it still looks after mpirun. */
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -2,7 +2,6 @@
  * rank table, a file from strangers. Names end up on mpirun's command line: their characters are
  * checked. */
 #include <ctype.h>
-#include <stdlib.h>
 
 #include "launch.h"
 

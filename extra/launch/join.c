@@ -2,11 +2,9 @@
  * the agent, which mpirun starts in place of ssh: it asks the first host's process for that. */
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "launch.h"
 

@@ -1,7 +1,5 @@
 /* launch.c - dtrain launch: all that mpirun has to know, at one place. */
 #include <argz.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "launch.h"

@@ -2,7 +2,6 @@
 #include "launch.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 /* orterun of Open MPI 4 reads OMPI_MCA, prterun of Open MPI 5 PRTE_MCA. Without "slot" the latter
  * would put all ranks on the first host. A host that is gone is noticed after keepalive_time +

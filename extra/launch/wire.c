@@ -2,16 +2,12 @@
 #include "launch.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* ---- The token ------------------------------------------------------------------------------- */
 

@@ -9,8 +9,6 @@
 
 #include "dist/spans.h"
 
-#include <stdlib.h>
-
 enum {
     COMBINE_AHEAD = 3,        /* pieces under way */
     COMBINE_BUFFER = 4 << 20, /* bytes of operands of a piece, about */

@@ -1,8 +1,6 @@
 /* call.c - how a call begins and ends, and the comparison of what ranks called with. */
 #include "lib.h"
 
-#include <stdio.h>
-
 #define X(name) "dtd_" #name,
 const char *const dtd_call_name[DTD_CALLS] = {DTD_CALL_LIST(X)};
 #undef X

@@ -3,10 +3,6 @@
  * optimizer that waits for the sums. */
 #include "lib.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { DDP_NAME = 64, DDP_THREADS = 4096 };
 typedef struct ddp_gradient {
     float *data; /* borrowed */

@@ -3,8 +3,6 @@
 
 #include "compress/compress.h"
 
-/* ---- Operations -------------------------------------------------------------------- */
-
 /* Neither traps nor depends on the order of its operands, but for which NaN it is. */
 #define LESS(a, b) ((a) < (b) || (a) != (a) || ((a) == (b) && signbit_of(a)))
 #define MORE(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
@@ -34,8 +32,6 @@ INTEGER(int64, int64_t, uint64_t)
 REAL(fp32, float)
 REAL(fp64, double)
 
-/* ---- Rounding ---------------------------------------------------------------------- */
-
 /* 0.5 has the last place of fp16's smallest numbers, so adding it rounds to them. */
 static uint32_t f16_bits(float f)
 {
@@ -55,8 +51,6 @@ static uint32_t f16_bits(float f)
 DT_CONVERSION(pack_f16, dt_f16, float, (dt_f16)f16_bits(x))
 DT_CONVERSION(read_f16, float, dt_f16, dt_f16_to_f32(x))
 static const dt_form form_f16 = {16, pack_f16, read_f16};
-
-/* ---- The rows ---------------------------------------------------------------------- */
 
 #define ROW(kind, name, type, form, wide_type, wide, divides)                                      \
     [kind] = {name,                                                                                \

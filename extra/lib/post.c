@@ -3,8 +3,6 @@
 
 #include "dist/comm.h"
 
-#include <stdlib.h>
-
 enum { POST_MOST = 1 << 30 }; /* bytes of a message: MPI counts in int */
 
 struct dt_post {

@@ -1,8 +1,6 @@
 /* sampler.c - which data a rank has, in which order, and the rate for so many ranks. */
 #include "lib.h"
 
-#include <stdlib.h>
-
 /* floor(rank * total / size), which would overflow. */
 static int64_t sampler_cut(int64_t total, int rank, int size)
 {

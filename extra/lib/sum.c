@@ -5,8 +5,6 @@
  * one after the other, and travel together. */
 #include "lib.h"
 
-#include <stdlib.h>
-
 /* All tensors of one type, in the order of the list. */
 typedef struct run {
     size_t count, tensors, last; /* the last tensor */

@@ -5,9 +5,6 @@
 #include "dist/comm.h"
 #include "watch/watch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* The library's one state: what NULL means as a group, and its watch. */
 static dtd_group *all;
 static dt_watch *watch;

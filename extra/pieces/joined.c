@@ -3,8 +3,6 @@
 #include "pieces.h"
 #include "format/tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 /* A tensor of file `part`. */

@@ -2,9 +2,6 @@
 #include "pieces.h"
 #include "format/tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* A file that is being written. */
 typedef struct portion {
     const dt_safetensors_content *whole;

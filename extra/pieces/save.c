@@ -3,12 +3,6 @@
 #include "pieces.h"
 #include "train/session.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { WRITTEN = DT_CHECKPOINT_FILES * sizeof(dt_written) };
 
 /* A file that is there for this moment alone: no host has it from an earlier run. */

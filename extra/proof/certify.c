@@ -1,9 +1,6 @@
 /* certify.c - dtrain certify: a run's chain as one file, and its check. */
 #include "proof.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 static json_t *certificate_of(const dt_proof *p)
 {
     json_t *links = json_array();

@@ -5,9 +5,6 @@
 #include "data/source.h"
 #include "train/run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* at->chain: the last link, the digest of the recipe in force, and of the epoch's lines so far. */
 enum { LINK = 0, RECIPE = DT_SHA_CHARS, LINES = 2 * DT_SHA_CHARS, CHAIN = 3 * DT_SHA_CHARS - 1 };
 

@@ -4,8 +4,6 @@
 #include "proof.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { RAW = 32, BLOCK = 1 << 20 };
 

@@ -2,10 +2,6 @@
 #include "proof.h"
 #include "store/checkpoint_internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-
 /* What metrics.jsonl has said since the last link. */
 typedef struct reader {
     dt_proof *p;

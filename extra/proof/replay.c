@@ -2,10 +2,7 @@
 #include "proof.h"
 
 #include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { RECIPE_CHARS = 8192 };
 

@@ -2,9 +2,6 @@
  * bit depends on it. Rank 0 decides for all. */
 #include "split.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 typedef struct candidate {
     int parts, layers; /* 1: none are cut */
     dt_search_time time;

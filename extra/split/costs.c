@@ -2,9 +2,6 @@
  * a rank that trains on one shard as if the others of its group were there; gradients; moves. */
 #include "split.h"
 
-#include <math.h>
-#include <stdio.h>
-
 /* The quickest counts, but not the first one, which touches memory. */
 enum { TRIES = 3, ENOUGH_S = 1, MOVES = 10 };
 

@@ -4,8 +4,6 @@
  * the state, which files have whole. */
 #include "split.h"
 
-#include <stdlib.h>
-
 /* The keys of one set of contexts: plan, place, step, way. */
 typedef struct dt_grid_wave {
     dt_wave_moves moves; /* context: this */

@@ -7,8 +7,6 @@
 
 #include "dist/comm.h"
 
-#include <stdlib.h>
-
 typedef struct move_key {
     dt_rect *rect; /* [rects], in which this rank has a part; owned */
     size_t rects, room;

@@ -9,8 +9,6 @@
  * alone: they follow their input, home or cut, without a move. No sum is cut anywhere. */
 #include "split.h"
 
-#include <stdio.h>
-
 /* ---- Pieces of parameters ------------------------------------------------------------------ */
 
 static void cut_piece(dt_model *m, int param)

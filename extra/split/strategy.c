@@ -4,7 +4,6 @@
 #include "split.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
 
 enum { MOST_PATTERNS = 256, WORD_CHARS = 512 };
 

@@ -5,7 +5,6 @@
 #include "split.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 
 enum { FILE_BYTES = 64 << 10, VALUE_CHARS = 256, MOST_TUPLES = 5, MOST_DIMS = 4 };
 

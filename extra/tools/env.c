@@ -4,10 +4,6 @@
 #include "base/topology.h"
 #include "launch/launch.h"
 
-#include <unistd.h>
-
-/* ---- The machine -------------------------------------------------------------------- */
-
 static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
 {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
@@ -68,8 +64,6 @@ void dt_machine_describe(dt_machine *m)
         hwloc_topology_destroy(topology);
     }
 }
-
-/* ---- The command -------------------------------------------------------------------- */
 
 /* Library, version, build and core of an engine, or why there is none. */
 static json_t *env_engine(const char *name)

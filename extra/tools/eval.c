@@ -2,9 +2,6 @@
 #include "tools.h"
 #include "train/run.h"
 
-#include <math.h>
-#include <stdio.h>
-
 static void print_text(const dt_run *r, const dt_test_result *t)
 {
     const int classes = r->net->spec.classes;

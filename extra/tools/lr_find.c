@@ -3,8 +3,6 @@
 #include "tools.h"
 #include "train/run.h"
 
-#include <math.h>
-
 static dt_status find_steps(dt_run *r)
 {
     const double keep = 0.9; /* of the sum of losses, from step to step */

@@ -5,10 +5,6 @@
 #include "tools.h"
 #include "train/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 /* ---- Answers ------------------------------------------------------------------------------- */
 
 /* Of scaled logits. */

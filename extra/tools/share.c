@@ -3,8 +3,6 @@
 #include "costs/costs.h"
 #include "tools.h"
 
-#include <stdlib.h>
-
 typedef struct share_row {
     long long step; /* of the plan; -1: after it */
     dt_plan_row layer;

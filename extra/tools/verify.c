@@ -4,10 +4,6 @@
 #include "store/checkpoint_internal.h"
 #include "tools.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <sys/stat.h>
-
 typedef struct verdict {
     dt_status first; /* DT_OK: nothing is wrong so far */
     char text[2 * PATH_MAX];

@@ -4,13 +4,9 @@
  * its standard output: no name of a file, and nothing that a user wrote, is ever a command. */
 #include "view.h"
 
-#include <errno.h>
-#include <math.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 extern char **environ;
 

@@ -4,9 +4,7 @@
 #include "view.h"
 #include "watch/watch.h"
 #include <libgen.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 typedef struct follow {
     const dt_options *o;
@@ -58,8 +56,6 @@ dt_status dt_status_show(const dt_options *o, const char *const *run, size_t run
 {
     return follow_all(&(follow){.o = o, .run = run, .runs = runs});
 }
-
-/* ---- tensorboard: runs' records as files of TensorBoard ------------------------------------- */
 
 /* Into D/NAME, by the folder's own name. */
 static dt_status events_of(const follow *f, size_t i)

@@ -1,10 +1,6 @@
 /* plot.c - dtrain plot: curves of runs. */
 #include "view.h"
 
-#include <stdlib.h>
-
-/* ---- Panels, and the legend in a strip below them -------------------------------------------- */
-
 /* Where no run has a number, the white dot still gives a panel its range. */
 static const char panels[] =
     "white = '$o using 1:2 with dots lc rgb ''white'' notitle'\n"
@@ -67,8 +63,6 @@ dt_status dt_curves(dt_figure *f, const dt_options *o, const char *out, const dt
     json_decref(epochs);
     return st;
 }
-
-/* ---- The command ----------------------------------------------------------------------------- */
 
 static dt_status plot_runs(dt_figure *f, const dt_options *o, const char *const *path, size_t count)
 {

@@ -1,8 +1,6 @@
 /* report.c - dtrain report: a run as one HTML file. */
 #include "view.h"
 
-#include <stdlib.h>
-
 static void put_text(FILE *f, const char *text)
 {
     static const char special[] = "<>&\"'";

@@ -4,8 +4,6 @@
 #include "watch/watch.h"
 
 #include <libgen.h>
-#include <math.h>
-#include <stdlib.h>
 
 /* ---- Lines of JSON --------------------------------------------------------------------------- */
 

@@ -8,8 +8,6 @@
 
 #include <jansson.h>
 
-/* ---- Commands ---------------------------------------------------------------------------- */
-
 void dt_extra_view(void);
 
 /* path[0] to path[count - 1] are the command's words. Errors of all: DT_NOINPUT: a path is no run
@@ -34,8 +32,6 @@ dt_status dt_status_show(const dt_options *o, const char *const *path, size_t co
 
 /* Records of the runs as files that TensorBoard reads, in the folder --out. */
 dt_status dt_tensorboard(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-
-/* ---- Runs -------------------------------------------------------------------------------- */
 
 typedef struct dt_run_view_run {
     const char *path;        /* borrowed */
@@ -62,8 +58,6 @@ json_t *dt_run_view_options(const dt_run_view_run *r);
 /* A member as people read it, of a row; buf may hold it. */
 enum { DT_CELL_CHARS = DT_OPTION_CHARS };
 const char *dt_run_view_cell(const char *key, const json_t *value, char buf[DT_CELL_CHARS]);
-
-/* ---- Pictures ---------------------------------------------------------------------------- */
 
 /* A script for gnuplot that is being written. */
 typedef struct dt_figure {

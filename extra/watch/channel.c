@@ -5,7 +5,6 @@
  * know who leads, to all ranks and addresses of the node. A message is believed if it has the
  * HMAC-SHA256 of a key that rank 0 has drawn and MPI has carried, and is newer than the last one of
  * its node. All hosts run the same build, so that words are sent as they are. */
-#include <errno.h>
 #include <ifaddrs.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -4,8 +4,6 @@
 #include "monitor.h"
 #include "train/run.h"
 
-#include <stdlib.h>
-
 /* The layer that a move is for is the next step, or the last one. */
 static const char *step_name(const void *plan, int step)
 {
@@ -39,8 +37,6 @@ static dt_status set_up(void **state, dt_comm *c, const dt_options *o, const dt_
     *state = w;
     return st;
 }
-
-/* ---- The rank that the others wait for ------------------------------------------------------ */
 
 static int by_size(const void *a, const void *b)
 {

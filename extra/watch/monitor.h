@@ -28,8 +28,6 @@ typedef struct dt_board {
 #define dt_seen(member) atomic_load_explicit(&(member), memory_order_acquire)
 #define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_release)
 
-/* ---- Judging (watch.c) ----------------------------------------------------------------------- */
-
 enum {
     DT_WATCH_HEARD_S = 3,   /* a monitor that is silent for so long does not run */
     DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
@@ -96,8 +94,6 @@ struct dt_watch {
     _Atomic int stop; /* a futex of the monitor's */
 };
 
-/* ---- Other nodes (channel.c) ----------------------------------------------------------------- */
-
 /* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one
  * node. DT_NOMEM. Local. */
 dt_status dt_channel_open(dt_watch *w, dt_comm *c) DT_MUST_CHECK;
@@ -113,8 +109,6 @@ size_t dt_message_write(const dt_watch *w, int first, int64_t now, int64_t *out)
 /* Put its rows, all of other nodes, into the board; returns the first row's rank. -1: it is no
  * message of this run, or is not newer than the last one; nothing is changed. */
 int dt_message_read(dt_watch *w, const int64_t *message, size_t bytes, int64_t now);
-
-/* ---- The file `progress` (progress.c) -------------------------------------------------------- */
 
 /* A file in rank 0's folder, unless that is NULL; rank 0's node has it. One warning where that
  * fails. Collective. */

@@ -1,10 +1,6 @@
 /* progress.c - the file `progress` of the run folder: where each rank is, as a text that dtrain
  * status prints. It is written in place by one call, in lines of one length. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "monitor.h"
 

@@ -2,13 +2,9 @@
  * rank stands still, and ends the run. It allocates nothing and calls no MPI. */
 #include "monitor.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <math.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 

@@ -9,8 +9,6 @@
 #define DT_WATCH_H
 #include "dist/dist.h"
 
-#include <stdio.h>
-
 typedef struct dt_watch dt_watch;
 
 typedef struct dt_watch_opts {

@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Where this rank is ---------------------------------------------------------- */
-
 #define DT_ACTIVITY_LIST(X)                                                                        \
     X(begin, "the beginning")                                                                      \
     X(data, "loading images")                                                                      \
@@ -55,8 +53,6 @@ void dt_activity_slice(int64_t slice);
 void dt_activity_sent(size_t bytes);
 /* The rank waits for others until the next change. */
 void dt_activity_waits(void);
-
-/* ---- What took how long ------------------------------------------------------------- */
 
 /* Lanes of the record: in each, one thread writes events that follow one another. What an event's
  * `what` and `size` are: */

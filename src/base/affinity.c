@@ -8,8 +8,6 @@
 #include "topology.h"
 #include <hwloc/glibc-sched.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { MOST_PARTS = 64 };
 

@@ -8,13 +8,19 @@
 #include "cpu.h"
 #include "activity.h"
 #include "status.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- Small things ----------------------------------------------------------------- */
 

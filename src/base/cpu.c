@@ -2,11 +2,9 @@
  * what the kernel saves and permits, and what the user leaves. Bits: Intel SDM, volume 2 (CPUID)
  * and volume 1 (XCR0); permission for tiles: the kernel's Documentation/arch/x86/xstate.rst. */
 #include "base.h"
-#include <stdlib.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 /* Process state: what dt_isa_limit and dt_isa_promise set (-1: nothing), and the CPU's answer (-1:

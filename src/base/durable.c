@@ -1,12 +1,8 @@
 /* durable.c - files and folders that are written: on disk when a call returns, or appended to. */
 #include "base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* With errno. A limit of the process, or a folder that is missing, has a remedy of its own. */
 static dt_status outfile_error(const dt_outfile *f, dt_status code, const char *what)

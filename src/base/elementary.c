@@ -9,8 +9,6 @@
  * 0.20985599374959543 turns). */
 #include "base.h"
 
-#include <math.h>
-
 /* log(2) in two parts: the first ends in 20 zero bits, so that its product with an
  * exponent is exact. (0.693147180559945309417232121458176568.) */
 #define LN2_HIGH 0x1.62e42feep-1

@@ -1,12 +1,6 @@
 /* file.c - files that are read. */
 #include "base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 const char *dt_open_error(void)
 {
     return errno == ELOOP ? "it is a link" : strerror(errno);

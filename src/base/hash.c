@@ -1,7 +1,6 @@
 /* hash.c - XXH3 with 128 bits, from libxxhash; a dt_hash is its streaming state. */
 #include "base.h"
 #include <inttypes.h>
-#include <stdio.h>
 #define XXH_STATIC_LINKING_ONLY /* for the size of the state */
 #include <xxhash.h>
 

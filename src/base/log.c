@@ -1,11 +1,7 @@
 /* log.c - the one sink of the log: whole lines to stderr. */
 #include "base.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 /* The log sink, one of the two pieces of process state that the style allows. Written by
  * dt_log_init and dt_log_into, when no other thread reads it, but for own. */

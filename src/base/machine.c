@@ -1,8 +1,6 @@
 /* machine.c - this machine's name and cores. */
 #include "cgroup.h"
 #include "topology.h"
-#include <stdio.h>
-#include <unistd.h>
 
 bool dt_topology_load(hwloc_topology_t *t)
 {

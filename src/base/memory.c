@@ -1,9 +1,7 @@
 /* memory.c - slabs, checked calloc, threads, and what memory is left to this process. */
 #include "base.h"
 #include "cgroup.h"
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 

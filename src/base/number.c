@@ -2,9 +2,6 @@
 #include "base.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 
 bool dt_whole_parse(const char *text, const char **end, int64_t *value)
 {

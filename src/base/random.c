@@ -1,7 +1,6 @@
 /* random.c - Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel Random
  * Numbers: As Easy as 1, 2, 3", SC'11, section 3.3, and tensors filled from it. */
 #include "base.h"
-#include <math.h>
 
 enum { PHILOX_ROUNDS = 10 };
 #define PHILOX_M0 0xD2511F53u

@@ -1,7 +1,6 @@
 /* status.c - exit codes, texts of statuses, and the record of the first cause. */
 #include "base.h"
 #include <stdarg.h>
-#include <stdio.h>
 
 static const struct {
     int exit_code;

@@ -10,8 +10,6 @@
 #include "store/store.h"
 #include "train/train.h"
 
-/* ---- Commands -------------------------------------------------------------------- */
-
 typedef struct dt_settings dt_settings;
 typedef struct dt_command {
     const char *name, *help;
@@ -53,8 +51,6 @@ void dt_extras_add(void);
  * user's killed ranks left in /dev/shm are removed; room for MPI's own buffers is reserved there.
  * DT_NOMEM: there is not enough room. Otherwise as dt_comm_open. Collective. */
 dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
-
-/* ---- Settings -------------------------------------------------------------------- */
 
 enum { DT_SAVED_LAYER, DT_FILE_LAYER, DT_VARIABLES_LAYER, DT_ARGUMENTS_LAYER, DT_LAYERS };
 struct dt_settings {

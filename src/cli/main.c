@@ -1,10 +1,7 @@
 /* main.c - start, settings, one command, and the only place of exit codes. */
 #include "cli.h"
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 extern char **environ;
 

@@ -1,8 +1,6 @@
 /* settings.c - options from all places, one layer after the other. */
 #include "cli.h"
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 void dt_settings_release(dt_settings *s)
 {

@@ -6,17 +6,11 @@
  * system by then, the rank dies of SIGBUS in the middle of a run. So the pages are taken as soon
  * as MPI has started. Of ranks that are killed together with mpirun these files stay for ever. */
 #include "cli.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
-
-/* ---- The launcher ------------------------------------------------------------------ */
 
 static pid_t launcher;
 
@@ -46,8 +40,6 @@ static void follow_launcher(void)
     if (sigaction(SIGRTMAX, &action, NULL) == 0)
         prctl(PR_SET_PDEATHSIG, SIGRTMAX, 0, 0, 0);
 }
-
-/* ---- Segments: /dev/shm/vader_segment.HOST.UID.JOB.RANK, of Open MPI 5 sm_segment.* -- */
 
 /* Remove one that belongs to ranks that were killed: the kernel grants a read lease only on a file
  * that no process has open or mapped for writing. A file that is made right now may not be mapped

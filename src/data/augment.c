@@ -7,9 +7,6 @@
  * Only multiply, add and round: no instruction set gives other bits. */
 #include "augment.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 dt_tap dt_tap_at(int in, int out, int i)
 {
     const double at = ((double)i + 0.5) * ((double)in / (double)out) - 0.5;

@@ -9,8 +9,6 @@
 #define DT_DATA_H
 #include "base/base.h"
 
-/* ---- Sources --------------------------------------------------------------------- */
-
 typedef struct dt_source dt_source;
 typedef struct dt_source_info {
     const char *kind;              /* its row's name */
@@ -62,8 +60,6 @@ void dt_source_patches(const dt_source *s, const char *normalize, int64_t images
  * process works in this call, which ends it or returns its exit code. Elsewhere: -1. */
 int dt_source_serve(int argc, char **argv);
 
-/* ---- Normalisation and augmentation ---------------------------------------------- */
-
 /* Mean and standard deviation of R, G, B in pixel / 255; `tutorial` has them in order B, G, R. */
 #define DT_NORMALIZE_LIST(X) /* name, mean, std */                                                 \
     X(tutorial, 0.4465f, 0.4822f, 0.4914f, 0.2010f, 0.1994f, 0.2023f)                              \
@@ -83,8 +79,6 @@ bool dt_normalize_find(const char *name, float mean[3], float std[3]);
 /* Name, whether resized images are rounded to bytes before they are normalised. The bytes are
  * the ones that MindSpore 2.10's vision.Resize and OpenCV's resize give (INTER_LINEAR, 8 bits). */
 #define DT_RESIZE_LIST(X) X(float, false) X(uint8, true)
-
-/* ---- Loader ---------------------------------------------------------------------- */
 
 typedef struct dt_loader_opts {
     const char *augment, *normalize, *resize; /* names of the lists above */

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <omp.h>
-#include <stdlib.h>
 
 struct dt_loader {
     const dt_source *source; /* borrowed */

@@ -2,8 +2,6 @@
  * are of whole numbers, so they have no order; what follows them is float64 of a few numbers. */
 #include "data.h"
 
-#include <string.h>
-
 typedef struct patch_sums {
     int64_t count, of[DT_PATCH], products[DT_PATCH][DT_PATCH];
 } patch_sums;

@@ -2,11 +2,7 @@
 #include "source.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Tried in this order; the last is an extra's. */
 static const dt_source_row *source_table[] = {&dt_source_synthetic, &dt_source_cifar10,

@@ -4,9 +4,6 @@
 #include "source.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum {
     CIFAR_SIDE = 32,

@@ -1,8 +1,6 @@
 /* asked.c - how many ranks were meant: by who typed a number, by the launcher, by variables that
  * are inherited; and what is said where fewer have come. */
 #include "comm.h"
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Whether its variables are a launch, the weaker first: inherited from anything; of a batch
  * system's task, which may be a shell; of a rank that an mpirun has started; typed by the user. */

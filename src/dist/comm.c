@@ -1,7 +1,6 @@
 /* comm.c - errors and waiting, what a communicator knows, small collectives, and agreement. */
 #include "comm.h"
 
-#include <stdio.h>
 #include <time.h>
 
 /* ---- Errors and waiting ----------------------------------------------------------- */

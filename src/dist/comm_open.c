@@ -2,8 +2,6 @@
  * machine is split into nodes, some ranks become a world of their own. */
 #include "comm.h"
 
-#include <stdlib.h>
-
 /* mpirun may bind each rank to CPUs of its own, or leave all of them to all. */
 static dt_status comm_machine(dt_comm *c)
 {

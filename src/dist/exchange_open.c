@@ -4,7 +4,6 @@
 #include "spans.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 const dt_exchange_row *dt_exchange_rows[DT_EXCHANGES + 1] = {&dt_exchange_row_shared,
                                                              &dt_exchange_row_tree};

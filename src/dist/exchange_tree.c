@@ -14,8 +14,6 @@
 #include "exchange_row.h"
 #include "spans.h"
 
-#include <stdlib.h>
-
 enum { LEVELS = 2 };
 
 /* A bucket on a level: ranks exchange pieces of a span with each other. Member i is rank first +

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <omp.h>
-#include <stdlib.h>
 
 void dt_shards_of(int shards, int world, int rank, int *first, int *end)
 {

@@ -5,8 +5,6 @@
 #define DT_FOLD_H
 #include "dist.h"
 
-/* ---- The plan -------------------------------------------------------------------- */
-
 /* The sum of leaves [first, first + leaves). */
 typedef struct dt_subtree {
     unsigned first, leaves;
@@ -57,8 +55,6 @@ dt_fold dt_fold_over(dt_fold_part *part, int operands);
 /* Add the topmost of `operands` slots to the one below, and so on down to the first. Borrows part
  * [operands]; nothing to release. */
 dt_fold dt_fold_cascade(dt_fold_part *part, int operands);
-
-/* ---- The engine ------------------------------------------------------------------ */
 
 /* How float32 lie in memory or travel, if not as they are. Where these are fewer bits, they and the
  * float32 must not overlap. */

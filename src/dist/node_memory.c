@@ -7,11 +7,7 @@
  * missing page (SIGBUS). */
 #include "comm.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct dt_node_mem {
     void *map; /* NULL: private, in slab, where the node has one rank */

@@ -9,7 +9,6 @@
 #include "fold.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 enum { REDUCE_LINE = 64 }; /* slots begin at cache lines */
 

@@ -3,8 +3,6 @@
 
 enum { BLOCK_FLOATS = 1 << 14 };
 
-/* ---- Floats ------------------------------------------------------------------------------ */
-
 /* Without a branch, so that it is as fast as memory. */
 static bool block_is_finite(const float *x, size_t n)
 {
@@ -29,8 +27,6 @@ size_t dt_finite_floats(const float *x, size_t n)
         i++;
     return i;
 }
-
-/* ---- A run's state ------------------------------------------------------------------------ */
 
 dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step)
 {

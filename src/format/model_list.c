@@ -1,9 +1,6 @@
 /* model_list.c - what belongs in a model file, by names, shapes and places in memory. */
 #include "model_list.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 void dt_model_list_release(dt_model_list *list)
 {
     free(list->entry);
@@ -65,8 +62,6 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
         DT_TRY(list_add_norm(list, s, scheme, &s->net->norm[i]));
     return DT_OK;
 }
-
-/* ---- In a file --------------------------------------------------------------------- */
 
 bool dt_model_named(const dt_tensor *t, const char *own)
 {

@@ -4,9 +4,6 @@
 #include "model_list.h"
 #include "tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* ---- Saving ---------------------------------------------------------------------- */
 
 static dt_status list_fill(const void *context, size_t i, void *data)

@@ -2,10 +2,6 @@
  * numbers), this file everything that the format says beyond. */
 #include "tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 /* ---- Header ---------------------------------------------------------------------- */
 
 /* Parse the JSON; *data_first is the offset of the tensors' bytes. */

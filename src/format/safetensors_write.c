@@ -1,8 +1,6 @@
 /* safetensors_write.c - writing: the header, then the tensors' bytes. */
 #include "tensors.h"
 
-#include <stdlib.h>
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 
 enum { PREFIX = 8 }; /* bytes of the header's length */

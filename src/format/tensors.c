@@ -1,8 +1,6 @@
 /* tensors.c - what files of tensors have in common. */
 #include "tensors.h"
 
-#include <stdio.h>
-
 static const dt_tensor_type tensor_types[] = {
     {"F16", 2, dt_f16_to_f32}, {"BF16", 2, dt_bf16_to_f32}, {"F32", 4, NULL}, {"I64", 8, NULL}};
 

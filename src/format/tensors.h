@@ -5,8 +5,6 @@
 #include "format.h"
 #include <jansson.h>
 
-/* ---- Reading --------------------------------------------------------------------- */
-
 struct dt_safetensors {
     char path[PATH_MAX];
     int fd;            /* -1: the file is in memory */
@@ -26,13 +24,9 @@ int dt_shape_parse(const json_t *list, int64_t shape[DT_TENSOR_MAX_RANK]);
 dt_status dt_safetensors_bytes(const dt_safetensors *f, void *data, uint64_t bytes,
                                uint64_t offset) DT_MUST_CHECK;
 
-/* ---- Texts ----------------------------------------------------------------------- */
-
 /* A shape as "[64, 3, 7, 7]"; returns out. */
 enum { DT_SHAPE_CHARS = 200 };
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
-
-/* ---- Writing --------------------------------------------------------------------- */
 
 typedef struct dt_safetensors_content {
     const dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
@@ -55,8 +49,6 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
 /* The format of dt_formats that has that name, or, if that is NULL, reads such a path; NULL:
  * there is none. */
 const dt_format *dt_format_find(const char *name, const char *path);
-
-/* ---- Types ----------------------------------------------------------------------- */
 
 /* The types of this project's networks and of the formats that they are stored in. */
 typedef struct dt_tensor_type {

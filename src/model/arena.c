@@ -1,8 +1,6 @@
 /* arena.c - where blocks with lifetimes lie in one arena. */
 #include "plan.h"
 
-#include <stdlib.h>
-
 static bool overlap_in_time(const dt_block *a, const dt_block *b)
 {
     return a->first <= b->last && b->first <= a->last;

@@ -1,8 +1,6 @@
 /* exec.c - a plan bound to memory: forward and backward are loops over steps. */
 #include "plan.h"
 
-#include <stdlib.h>
-
 struct dt_exec {
     const dt_plan *plan; /* borrowed */
     dt_call *call;       /* [plan->steps], owned */

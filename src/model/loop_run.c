@@ -1,8 +1,6 @@
 /* loop_run.c - which loops this CPU takes, and how a call's items are shared among threads. */
 #include "loops.h"
 
-#include <stdio.h>
-
 const dt_loops *dt_loops_current(void)
 {
 #if defined(__x86_64__)

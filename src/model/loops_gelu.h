@@ -7,8 +7,6 @@
 #define DT_LOOPS_GELU_H
 #include "loops_strip.h"
 
-#include <math.h>
-
 /* e^-u for u >= 0: u = k ln 2 - r with |r| <= 0.35, and terms up to r^7 / 7! (Abramowitz & Stegun,
  * Handbook of Mathematical Functions, 4.2.1); left out: 0.35^8 / 8! < 6e-9. ln 2 is in two parts,
  * the first of 16 bits: its product with k is exact. 2^k is made in two parts, since 2^-150 is no

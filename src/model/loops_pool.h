@@ -7,8 +7,6 @@
 #define DT_LOOPS_POOL_H
 #include "loops_number.h"
 
-#include <math.h>
-
 enum { LANES = 64 };
 
 typedef struct pool_range {

@@ -1,10 +1,7 @@
 /* net.c - networks as data: the builder, the parameter table in both orders, and names. */
 #include "net.h"
 
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static const dt_net_row *const net_table[] = {
 #define X(name) &dt_net_row_##name,

@@ -6,8 +6,6 @@
  * --logit-scale 0.1111 (the program's scaling_factor, 1 / 9). */
 #include "net.h"
 
-#include <math.h>
-
 /* The filters of the first layer are made of the images (section 3.2, init_whitening_conv), each
  * once with either sign; until then they are PyTorch's default. Their bias begins at 0 and is
  * trained in three epochs (whiten_bias_epochs). */

@@ -3,8 +3,6 @@
  * an image channel by channel, as PyTorch flattens it. */
 #include "net.h"
 
-#include <math.h>
-
 /* PyTorch's default: U(+-1/sqrt(fan in)), weight and bias. */
 static int mlp_linear(dt_net *net, int x, int64_t out, const char *name)
 {

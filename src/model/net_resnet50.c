@@ -10,8 +10,6 @@
  * 23,528,522 parameters for 10 classes (imagenet stem), 23,520,842 (cifar stem). */
 #include "net.h"
 
-#include <math.h>
-
 typedef struct resnet_variant {
     const char *name;
     bool stride_first; /* on the first 1x1, else on the 3x3 */

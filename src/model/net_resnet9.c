@@ -4,9 +4,6 @@
  * 6,573,120 parameters for 10 classes. Its logits are meant for --logit-scale 0.125. */
 #include "net.h"
 
-#include <math.h>
-#include <stdio.h>
-
 /* PyTorch's default: U(+-1/sqrt(fan in)). */
 static int resnet9_conv(dt_net *net, int x, int64_t out, const char *name)
 {

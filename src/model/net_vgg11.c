@@ -9,8 +9,6 @@
  *        1000 classes at 224 pixels, 28,149,514 for 10 at 32 */
 #include "net.h"
 
-#include <math.h>
-
 enum { POOL = 0 };
 static const int vgg11_layers[] = {64,  POOL, 128,  POOL, 256, 256, POOL,
                                    512, 512,  POOL, 512,  512, POOL};

@@ -10,8 +10,6 @@
  *             d_out's memory; d_out2 only with a sum */
 #include "loops.h"
 
-#include <math.h>
-
 static dt_status batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const float *gamma = n->attr.init_gamma;

@@ -4,8 +4,6 @@
  * one of h * w * c features in NHWC order; in files they are channel by channel. */
 #include "kernels/kernel.h"
 
-#include <stdio.h>
-
 /* ---- Definition ------------------------------------------------------------------ */
 
 static dt_status conv2d_infer(const dt_node *n, const dt_shape *in, dt_shape *out)

@@ -14,8 +14,6 @@
  *   backward  d_in[0] [n][c] grad_type; every sample weighs 1 / divisor */
 #include "loops.h"
 
-#include <stdio.h>
-
 static dt_status softmax_xent_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
 {
     (void)n;

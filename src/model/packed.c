@@ -2,8 +2,6 @@
  * after each write to the master weights. */
 #include "plan.h"
 
-#include <stdio.h>
-
 dt_status dt_model_add_pack(dt_model *m, const dt_step *s, bool by_input, const char *layout,
                             size_t bytes, dt_pack_func pack, const void *context, int *id_out)
 {

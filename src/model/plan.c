@@ -4,9 +4,6 @@
 #include "plan.h"
 #include "kernels/kernel.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 const struct dt_plan_split *dt_plan_split;
 
 dt_cut dt_cut_of(int64_t channels, int part, int parts)

@@ -3,8 +3,6 @@
 #define DT_PLAN_H
 #include "net.h"
 
-/* ---- Model: packed copies shared by all plans ---------------------------------------- */
-
 enum { DT_MAX_PACKS = 1024 };
 typedef struct dt_pack {
     int param;         /* index in the net */
@@ -37,8 +35,6 @@ static inline bool dt_model_is_cut(const dt_model *m)
     return m->opts.parts > 1;
 }
 
-/* ---- Placement: offsets for things with lifetimes ------------------------------------- */
-
 typedef struct dt_block {
     size_t bytes;
     int first, last; /* steps of the timeline in which it lives, both included */
@@ -48,8 +44,6 @@ typedef struct dt_block {
  * the lowest gap (greedy by size, Pisarchyk & Lee 2020). *total: bytes of the arena.
  * Deterministic. */
 dt_status dt_arena_place(dt_block *block, size_t count, size_t *total) DT_MUST_CHECK;
-
-/* ---- Plan ------------------------------------------------------------------------------- */
 
 enum { DT_NO_BLOCK = -1 };
 typedef struct dt_value {
@@ -102,8 +96,6 @@ char *dt_pack_at(const dt_model *m, const dt_pack *p); /* where the copy lies */
 void dt_pack_bytes(const dt_model *m, const dt_pack *p, char *to, size_t first, size_t end);
 /* Where the value, or its gradient, lies; NULL: the context has none of it. */
 void *dt_exec_memory(const dt_exec *e, int value, dt_way way);
-
-/* ---- Layers that are cut over ranks: what extra/split adds ------------------------------- */
 
 struct dt_plan_split {
     /* What the strategy cuts, and the pieces of parameters, which are whole. */

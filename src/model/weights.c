@@ -1,9 +1,6 @@
 /* weights.c - a model and its numbers: initial values, running statistics, hash. */
 #include "plan.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts)
 {
     DT_TRY(dt_calloc(m, 1, sizeof **m, "the model"));

@@ -3,8 +3,6 @@
  * library. Sign and order are fixed, too. */
 #include "plan.h"
 
-#include <math.h>
-
 /* Golub & Van Loan, Matrix Computations, 4th edition, section 8.5.2: the angle that makes a[p][q]
  * zero. Also turns the rows of `vector`. */
 static void rotate(double a[DT_PATCH][DT_PATCH], double vector[DT_PATCH][DT_PATCH], int p, int q)

@@ -1,6 +1,5 @@
 /* config.c - configuration files: one flat mapping of option names to scalars. */
 #include "events.h"
-#include <stdlib.h>
 
 /* YAML's words for no value, neither quoted nor tagged. */
 static bool config_null(const dt_events *e, const char *text)

@@ -1,7 +1,6 @@
 /* layer.c - what one place says about each option: read, applied, and named in messages. */
 #include "options.h"
 #include <ctype.h>
-#include <stdlib.h>
 
 void dt_layer_release(dt_layer *l)
 {

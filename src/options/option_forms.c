@@ -1,8 +1,6 @@
 /* option_forms.c - texts of options that have a form: --bn, --save-every and kin. */
 #include "options.h"
 
-#include <math.h>
-
 dt_option_form dt_option_meaning(const dt_option_syntax *syntax, const char *text)
 {
     dt_option_form f;

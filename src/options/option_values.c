@@ -1,8 +1,6 @@
 /* option_values.c - values of options from and to text, by type. */
 #include "options.h"
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <strings.h>
 
 /* What a type can do: read a field from text (false: not a value, nothing written), write it as

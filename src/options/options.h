@@ -8,7 +8,6 @@
 #include "data/data.h"
 #include "dist/dist.h"
 #include "model/model.h"
-#include <stdio.h>
 
 #define DT_SCHEDULE_LIST(X) X(constant) X(step) X(cosine) X(onecycle) X(triangle) X(exponential)
 #define DT_REPORT_LIST(X) X(auto) X(mindspore) X(cs744)

@@ -6,12 +6,8 @@
  * exactly), times milliseconds; NaN and infinities, which JSON lacks, are null. */
 #include "report.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
-#include <unistd.h>
 
 /* ---- Opening metrics.jsonl ------------------------------------------------------------------ */
 

@@ -7,9 +7,6 @@
 #ifndef DT_REPORT_H
 #define DT_REPORT_H
 #include "base/base.h"
-#include <stdio.h>
-
-/* ---- Records ---------------------------------------------------------------------------- */
 
 typedef struct dt_step_record {
     int64_t epoch, step; /* from 1; the step within its epoch */
@@ -68,8 +65,6 @@ static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a
 {
     return (double)r->correct / (double)r->test_images;
 }
-
-/* ---- A run's report --------------------------------------------------------------------- */
 
 typedef struct dt_report_setup {
     FILE *out; /* where a style prints; borrowed */

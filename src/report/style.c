@@ -1,7 +1,6 @@
 /* style.c - the log style `auto`. */
 #include "report.h"
 
-#include <math.h>
 #include <sys/ioctl.h>
 
 /* Columns of the terminal that f is; 0: it is none, or has no width, as those that mpirun gives

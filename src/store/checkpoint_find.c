@@ -2,13 +2,7 @@
 #include "checkpoint_internal.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 /* A checkpoint that could not be read may have been pruned by a live run meanwhile: then the folder
  * is looked at once more, at most so many times. */

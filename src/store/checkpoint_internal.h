@@ -6,8 +6,6 @@
 
 #include <jansson.h>
 
-/* ---- Folders ----------------------------------------------------------------------- */
-
 /* A folder that is held open: it may be moved, and what then has its name is not touched. */
 typedef struct dt_folder {
     int fd;              /* -1: closed */
@@ -26,8 +24,6 @@ dt_status dt_checkpoints_open(dt_folder *f, int run, const char *path) DT_MUST_C
  * another folder than the run has saved into before, or, by a link, may be another run's. */
 dt_status dt_checkpoints_own(dt_folder *f, dt_rundir *run) DT_MUST_CHECK;
 
-/* ---- Names ------------------------------------------------------------------------- */
-
 typedef struct dt_checkpoint_name {
     int64_t step;   /* run_step */
     int generation; /* 1; of step-N-2, -3, ...: 2, 3, ... */
@@ -42,8 +38,6 @@ bool dt_checkpoint_name_parse(const char *text, dt_checkpoint_name *n);
  * none. DT_IO, DT_NOMEM. */
 dt_status dt_checkpoint_list(const dt_folder *f, dt_checkpoint_name **list,
                              size_t *count) DT_MUST_CHECK;
-
-/* ---- Files ------------------------------------------------------------------------- */
 
 extern const char *const dt_checkpoint_file_name[DT_CHECKPOINT_FILES];
 /* One of a checkpoint in so many portions: numbers are in a file for each, those of the model in
@@ -72,8 +66,6 @@ dt_status dt_manifest_parse(const char *path, const char *text, size_t length,
  * and the folder with them. A link is removed, not followed. DT_IO. */
 dt_status dt_checkpoint_remove(const dt_folder *in, const char *name) DT_MUST_CHECK;
 
-/* ---- One that is open ---------------------------------------------------------------- */
-
 struct dt_checkpoint {
     dt_folder in;
     dt_manifest manifest;
@@ -101,8 +93,6 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
                               void *context) DT_MUST_CHECK;
 /* The note that says which state of a run is the newest. */
 void dt_newest_note(const char *run, const char *path, int64_t step);
-
-/* ---- state.json --------------------------------------------------------------------- */
 
 /* The text of state.json, freed by free(). */
 dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *length) DT_MUST_CHECK;

@@ -2,11 +2,6 @@
 #include "checkpoint_internal.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* ---- Removing --------------------------------------------------------------------------- */
 

@@ -1,12 +1,7 @@
 /* checkpoint_read.c - one checkpoint: MANIFEST says what each file must be; each is read once. */
 #include "checkpoint_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* ---- MANIFEST --------------------------------------------------------------------------- */
 

@@ -2,12 +2,6 @@
  * checkpoint in pieces has several writers, of which the first makes the folder and renames it. */
 #include "checkpoint_internal.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 struct dt_saving {
     dt_rundir *run;
     dt_folder in;                           /* RUN/checkpoints */

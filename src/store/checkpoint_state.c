@@ -1,10 +1,6 @@
 /* checkpoint_state.c - state.json: where a run stands, as text that gives back every bit. */
 #include "checkpoint_internal.h"
 
-#include <stdio.h>
-
-/* ---- Hashes -------------------------------------------------------------------------- */
-
 /* The state's bytes begin with the weights': one pass gives both hashes. */
 dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
                         dt_digest *weights, dt_digest *all)
@@ -45,8 +41,6 @@ dt_status dt_snapshot_finite(const dt_snapshot *s)
         DT_TRY(dt_finite_state(&s->trained, s->momentum, s->at.run_step));
     return dt_finite_state(&s->model, s->momentum, s->at.run_step);
 }
-
-/* ---- Writing ------------------------------------------------------------------------- */
 
 static json_t *options_json(const dt_options *o)
 {
@@ -92,8 +86,6 @@ dt_status dt_checkpoint_state_text(const dt_snapshot *s, char **text, size_t *le
     *length = strlen(*text);
     return DT_OK;
 }
-
-/* ---- Reading ------------------------------------------------------------------------- */
 
 dt_status dt_checkpoint_state_parse(dt_checkpoint *c, const char *text, size_t length)
 {

@@ -2,9 +2,6 @@
 #include "store.h"
 
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* A path of data is read again from other folders: here is where it was meant. */
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w)

@@ -3,9 +3,6 @@
  * per thread. */
 #include "store.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 enum { FAILURE_ROOM = 2 * PATH_MAX };
@@ -29,8 +26,6 @@ size_t dt_saver_bytes(const dt_net *net, bool averages)
     const size_t weights = floats + 2 * dt_align(net->norm_channels, 16);
     return sizeof(float) * (floats + (averages ? 2 : 1) * weights);
 }
-
-/* ---- The thread ----------------------------------------------------------------------- */
 
 /* Where mpirun binds a rank to its cores, the thread would take them from it: it may run on
  * any core that the job has, and only where training leaves room. Both may be refused. */
@@ -60,8 +55,6 @@ static void *saver_main(void *context)
     snprintf(v->failure, sizeof v->failure, "%s", dt_fail_text());
     return NULL;
 }
-
-/* ---- The other side --------------------------------------------------------------------- */
 
 dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, bool averages,
                         const dt_keep *keep)

@@ -4,7 +4,6 @@
 #define DT_STORE_H
 #include "format/format.h"
 #include "options/options.h"
-#include <limits.h>
 
 /* ---- A network's numbers, and their hashes -------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* contexts.c - plans bound to memory, one place for each shard of a wave. */
 #include "run.h"
 
-#include <stdlib.h>
-
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
     int i = 0;

@@ -2,8 +2,6 @@
  * in tree order over chunks, so that the result is one number whatever the ranks. */
 #include "signals.h"
 
-#include <stdlib.h>
-
 /* The tree of docs/numerics.md section 3 over the losses of chunks [a, b). */
 static double tree_sum(const int64_t *loss_bits, int64_t a, int64_t b)
 {

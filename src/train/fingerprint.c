@@ -3,7 +3,6 @@
 #include "run.h"
 
 #include "commit.h"
-#include <stdlib.h>
 
 static dt_weights weights_at(const dt_run *r, float *master, float *running)
 {
@@ -56,8 +55,6 @@ dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *
     return dt_comm_bcast(r->comm, all, sizeof *all, 0);
 }
 
-/* ---- Threads and build ------------------------------------------------------------------- */
-
 int dt_threads_asked(void)
 {
     const char *text = getenv("OMP_NUM_THREADS"), *end = text; /* "4", or by level: "4,2" */
@@ -82,8 +79,6 @@ const char *dt_build(void)
 {
     return DTRAIN_VERSION " " DTRAIN_COMMIT " " DTRAIN_BUILD;
 }
-
-/* ---- Ranks are compared field by field, so that a difference has a name ---------------------- */
 
 static void add_digest(dt_field *field, size_t *n, const char *name, dt_digest d, char *text)
 {

@@ -6,16 +6,11 @@
  * the groups' trees (dt_reduce); then each shard continues with its group's result. */
 #include "run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 struct dt_lockstep {
     dt_reduce *tree[DT_WAYS];
     int first, end; /* own shards */
     dt_norm_sync sync;
 };
-
-/* ---- The option ------------------------------------------------------------------------ */
 
 /* Ranks are numbered node by node, so a node's shards are neighbours. */
 static int64_t node_shards(const dt_run *r)
@@ -52,8 +47,6 @@ dt_status dt_lockstep_resolve(dt_run *r)
     return DT_OK;
 }
 
-/* ---- What a wave asks for ------------------------------------------------------------------ */
-
 static void sync_resize(const dt_lockstep *t, dt_way way, size_t channels)
 {
     dt_reduce_resize(t->tree[way], way == DT_BACKWARD ? 2 * channels : channels);
@@ -87,8 +80,6 @@ static const void *sync_result(void *context, dt_way way, int k)
     const dt_lockstep *t = context;
     return dt_reduce_result(t->tree[way], t->first + k);
 }
-
-/* ---- The groups' trees -------------------------------------------------------------------- */
 
 dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, size_t channels)
 {

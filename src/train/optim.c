@@ -2,8 +2,6 @@
  * two: bound by memory, so chunks are only as large as spreading them over threads needs. */
 #include "optim.h"
 
-#include <stdlib.h>
-
 enum { CHUNK = 1 << 14 }; /* floats; three streams of 64 KiB stay in a core's L2 */
 
 dt_status dt_optim_open(dt_optim *x, const dt_model *m, dt_slab_kind kind, const dt_options *o,

@@ -2,10 +2,6 @@
  * options describe. */
 #include "session.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-
 void dt_bits_class(const dt_run *r, char text[DT_BITS_CLASS_CHARS])
 {
     snprintf(text, DT_BITS_CLASS_CHARS, "%s on %s, dtrain %s", dt_dtype_name(r->precision),

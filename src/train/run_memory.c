@@ -2,9 +2,6 @@
  * the node's ranks share lies in one block. */
 #include "run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 typedef struct slab_row { /* one slab, sized before anything is taken */
     const char *name;
     dt_slab *slab;

@@ -2,8 +2,6 @@
  * After each phase in which one rank can fail alone, the ranks agree. */
 #include "run.h"
 
-#include <stdlib.h>
-
 /* ---- Options ------------------------------------------------------------------------ */
 
 const struct dt_run_split *dt_run_split;

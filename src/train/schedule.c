@@ -3,9 +3,6 @@
 #include "schedule.h"
 
 #include <assert.h>
-#include <math.h>
-
-/* ---- Shapes ---------------------------------------------------------------------- */
 
 /* Half a cosine from `from` (fraction 0) to `to` (fraction 1). */
 static double schedule_anneal(double from, double to, double fraction)
@@ -66,8 +63,6 @@ static double schedule_exponential(const dt_schedule *s, int64_t step)
     return s->lr > 0 ? s->lr * dt_exp((double)(step - s->warmup) / last * dt_log(s->to / s->lr))
                      : 0;
 }
-
-/* ---- Options --------------------------------------------------------------------- */
 
 void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
                       int64_t total_steps, int64_t global_batch)

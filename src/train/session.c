@@ -1,9 +1,7 @@
 /* session.c - everything that a run leaves behind, written by rank 0. */
 #include "session.h"
 
-#include <stdio.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 const struct dt_session_pieces *dt_session_pieces;
 

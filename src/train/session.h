@@ -58,8 +58,6 @@ dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;
 /* The last line of metrics.jsonl, whose failure is as above. Local. */
 dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end) DT_MUST_CHECK;
 
-/* ---- Resuming ---------------------------------------------------------------------------- */
-
 /* The newest valid checkpoint that --resume means for a run in the folder d, into the run's arrays
  * and *at; each file is read once. A warning says why the run may have other bits than an
  * undisturbed one.

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 /* A handler has no printf: the lines are made here. */
 #define ROW(signal, name)                                                                          \

@@ -2,9 +2,6 @@
  * whole of it, the functions before are its parts. */
 #include "signals.h"
 
-#include <math.h>
-#include <stdio.h>
-
 /* ---- Forward and backward, shard by shard ------------------------------------------------ */
 
 /* A shard without images: all that it gives to sums is zero. */

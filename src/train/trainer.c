@@ -1,8 +1,6 @@
 /* trainer.c - the training loop: epochs of steps, a test after each, checkpoints between, and
  * at the end the model, its hashes and the last record. Every rank runs it; rank 0 writes and
  * prints. */
-#include <math.h>
-#include <stdio.h>
 
 #include "session.h"
 #include "signals.h"

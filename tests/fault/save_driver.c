@@ -14,14 +14,8 @@
  * FOLDER is a run folder; it gets metrics.jsonl, one line a step, like a run's, and a load
  * checks that the file is as long as the checkpoint says. Step k's numbers are random ones
  * keyed by k. Exit code 0, or that of the failure, named on stderr. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "pieces/pieces.h"
 #include "report/report.h"

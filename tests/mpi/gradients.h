@@ -4,8 +4,6 @@
 #define DT_GRADIENTS_H
 #include "compress/compress.h"
 #include "exchanges/exchanges.h"
-#include <math.h>
-#include <unistd.h>
 
 enum { STEPS = 2, STEPS_LATE = 12, MOST_SHARDS = 16 }; /* gradients repeat after STEPS */
 

@@ -5,8 +5,6 @@
 
 #include "folder.h"
 
-#include <unistd.h>
-
 #include "allocations.h"
 #include "check/check.h"
 #include "convert/convert.h"

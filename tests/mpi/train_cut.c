@@ -6,8 +6,6 @@
 #include "small_run.h"
 #include "split/split.h"
 
-#include <unistd.h>
-
 typedef struct cut_case {
     const char *net, *strategy, *bn;
     int64_t shards, batch, parts; /* batch: of all shards */

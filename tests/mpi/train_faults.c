@@ -6,7 +6,6 @@
 
 #include "capture.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>

@@ -3,12 +3,8 @@
  * is a bias alone, an image costs log(sum(exp(bias))) - bias[label], whatever it shows. */
 #include "ranks.h"
 
-#include <math.h>
-
 #include "check/check.h"
 #include "small_run.h"
-
-/* ---- Broadcast ------------------------------------------------------------------------------ */
 
 /* Weights, momentum and statistics: write what `by` makes, or tell whether they are that. */
 static bool numbers(const dt_run *r, float by, bool write)
@@ -67,8 +63,6 @@ TEST(broadcasts)
     assert_ok(dt_comm_split_nodes(comm, 1));
 }
 
-/* ---- Batch norm ----------------------------------------------------------------------------- */
-
 /* The shards of the one node are all shards; a test needs none. */
 TEST(node_becomes_a_number)
 {
@@ -84,8 +78,6 @@ TEST(node_becomes_a_number)
     assert_int_equal(r.bn_group, 0);
     dt_run_close(&r);
 }
-
-/* ---- Test ----------------------------------------------------------------------------------- */
 
 /* The last bias is that of the classes; all other parameters are zero. */
 static void set_weights(dt_run *r, const float *bias)

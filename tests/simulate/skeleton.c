@@ -5,10 +5,6 @@
  * --predict N --json` has them. Rank 0 prints what a step takes, and how much is exposed of it. */
 #include "exchanges/exchanges.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { MOST = 64 };
 #ifdef SMPI_NO_OVERRIDE_MALLOC /* simulated: all ranks' gradients are one piece of memory */
 #include <smpi/smpi.h>

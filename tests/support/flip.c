@@ -3,8 +3,6 @@
  * the tensor's master weight, of its packed copy, of its momentum, of the gradient of the rank's
  * first shard; or the first number of that shard's images. BIT counts from the lowest of the first
  * four bytes, STEP from 1. */
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "flip_bit.h"
 #include "train/run.h"

@@ -4,7 +4,6 @@
 #include "test.h"
 
 #include <ftw.h>
-#include <sys/stat.h>
 
 enum { FOLDER_PATH = 512 };
 

@@ -5,9 +5,6 @@
 #define DT_NAIVE_OP_H
 #include "naive.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 typedef struct naive_call {
     const dt_step *s; /* shapes and attributes only */
     double *in[DT_MAX_IN], *param[DT_MAX_PARAM], *out, *d_out;

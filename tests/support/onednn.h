@@ -9,7 +9,6 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
-#include <stdlib.h>
 
 /* Operands; w of a weight gradient is dw, bias is dbias. */
 enum { ONEDNN_X, ONEDNN_W, ONEDNN_Y, ONEDNN_BIAS, ONEDNN_OPERANDS };

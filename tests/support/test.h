@@ -1,16 +1,9 @@
 /* test.h - what every cmocka file includes, in the order that cmocka wants. */
 #ifndef DT_TEST_H
 #define DT_TEST_H
-#include <fcntl.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 

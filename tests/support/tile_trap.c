@@ -7,11 +7,9 @@
 #include "base/base.h"
 #include <cpuid.h>
 #include <immintrin.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 /* ---- Tiles ------------------------------------------------------------------------------- */
 

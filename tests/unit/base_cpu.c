@@ -2,7 +2,6 @@
  * the description of the machine against the C library's. */
 #include "test.h"
 #include <omp.h>
-#include <sched.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 

@@ -3,9 +3,6 @@
  * healthy run is let alone, with the same bits. Replicas need ranks: tests/mpi/checks.sh. */
 #include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "check/check.h"
 #include "compress/compress.h"
 #include "flip_bit.h"

@@ -4,7 +4,6 @@
 #include "jpeg.h"
 #include "test.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>

@@ -11,7 +11,6 @@
 #include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 static const dt_token one = {{1}}, two = {{2}};

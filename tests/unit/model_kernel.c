@@ -3,8 +3,6 @@
 #include "conv.h"
 #include "model/kernels/tiles/backend.h"
 
-#include <pthread.h>
-
 TEST(test_choice)
 {
     const bool can = dt_isa_current() >= DT_ISA_AVX512_BF16;

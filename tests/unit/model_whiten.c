@@ -2,8 +2,6 @@
  * decides, partial identities, and which numbers are trained. */
 #include "net.h"
 
-#include <math.h>
-
 static const dt_net_spec airbench = {.net = "airbench", .classes = 10, .width_divisor = 1};
 
 static double draw(uint32_t s, uint32_t i)

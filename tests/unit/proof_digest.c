@@ -3,8 +3,6 @@
 #include "test.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "proof/proof.h"
 

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "report/report.h"
 

@@ -3,8 +3,6 @@
  * of a network has, under any strategy, the moves that a plan has, byte for byte. */
 #include "net.h"
 
-#include <math.h>
-
 #include "split/split.h"
 
 typedef struct graph {

@@ -6,8 +6,6 @@
  *     print of p and of o.state[p]['momentum_buffer'] as float32 bits */
 #include "test.h"
 
-#include <math.h>
-
 #include "train/optim.h"
 
 enum { N = 8, STEPS = 5 };

@@ -10,8 +10,6 @@
  * them. */
 #include "test.h"
 
-#include <math.h>
-
 #include "train/schedule.h"
 
 static dt_options options(const char *schedule, double lr)

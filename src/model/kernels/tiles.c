@@ -3,10 +3,7 @@
  * tiles/backend.h how a product is computed. */
 #include "tiles/tiles.h"
 
-#include <limits.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* ---- Which backend --------------------------------------------------------------------------- */
 

@@ -6,8 +6,6 @@
  * float32 has fewer digits, below 2^-126: there the C library's fmaf does it. */
 #include "floats.h"
 
-#include <math.h>
-
 /* sums[16] += x y */
 static inline void floats_add(float *restrict sums, float x, const float *restrict y)
 {

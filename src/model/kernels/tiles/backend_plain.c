@@ -6,8 +6,6 @@
  * had no bound: below 2^-126 - 2^-151; that value itself, a tie, becomes 2^-126. */
 #include "plain.h"
 
-#include <math.h>
-
 static float plain_float(uint32_t u)
 {
     float f;

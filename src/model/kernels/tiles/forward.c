@@ -10,8 +10,6 @@
  * pixel in the order of panels, chunks, lines, columns; a unit is a range of places. */
 #include "tiles.h"
 
-#include <math.h>
-
 enum {
     BAND_BYTES = 224 * 1024,  /* packed lines of a band, at least */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */

@@ -2,8 +2,6 @@
  * may hold: see tiles.h. */
 #include "tiles.h"
 
-#include <limits.h>
-
 enum { MOST_FOLDS = 8, RING_BYTES = 768 * 1024 /* packed lines, where columns can be cut */ };
 
 /* ---- Along a side ---------------------------------------------------------------------------- */

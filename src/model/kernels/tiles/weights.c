@@ -17,8 +17,6 @@
  * pack the lines of a *span*, one round, for all (cells), then each multiplies. */
 #include "tiles.h"
 
-#include <math.h>
-
 enum {
     BAND_PIXELS = 32,
     LARGE_PIXELS = 64,
