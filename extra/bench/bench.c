@@ -304,7 +304,8 @@ dt_status dt_bench(dt_comm *c, const dt_options *o)
     one.max_steps = -1;
     if (b.engines)
         one.precision = "fp32";
-    if (o->scaling && one.threads == 0) /* of a rank among all, on fewer ranks too */
+    /* Of a rank among all, on fewer ranks, too. */
+    if (o->scaling && one.threads == 0 && dt_threads_asked() == 0)
         one.threads = dt_threads_auto(c);
     if (o->predict[0]) {
         DT_TRY(dt_comm_agree(c, dt_engine_use(o->engine)));

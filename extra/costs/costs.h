@@ -45,7 +45,7 @@ typedef struct dt_peaks {
     double flops[DT_DTYPES];
     char flops_by[DT_DTYPES][80]; /* the kernels: "tiles dot" */
     double bytes_per_s;           /* reads plus writes, in place, over stream_mib */
-    int stream_mib;               /* 256, or 32 per thread: more than the caches hold */
+    int stream_mib;               /* 256, or 32 per thread up to 2048: more than caches hold */
 } dt_peaks;
 /* A second and a half. DT_NOMEM. */
 dt_status dt_peaks_measure(dt_peaks *p, int threads) DT_MUST_CHECK;

@@ -110,6 +110,6 @@ dt_status dt_peaks_measure(dt_peaks *p, int threads)
             memcpy(p->flops_by[type], p->flops_by[DT_F32], sizeof p->flops_by[0]);
         }
     }
-    p->stream_mib = DT_MAX(256, 32 * threads);
+    p->stream_mib = DT_MIN(DT_MAX(256, 32 * threads), 2048);
     return peak_stream(p, threads);
 }

@@ -179,10 +179,11 @@ dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
     struct stat info;
 
     (void)count;
+    memset(v.options.given, 0, sizeof v.options.given); /* what a file says goes before */
     if (stat(path[0], &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s", path[0], strerror(errno));
     if (!S_ISDIR(info.st_mode) || is_model(path[0]))
-        return verify_model(o, path[0], &steps);
+        return verify_model(&v.options, path[0], &steps);
     DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path[0]));
     const dt_status st = verify_folder(&v);
     dt_layer_release(&v.saved);

@@ -30,7 +30,7 @@ extern const char *const dt_activity_word[DT_ACTIVITY_COUNT]; /* "forward" */
 typedef struct dt_activity {
     _Atomic int64_t step;                 /* of the run, from 1; 0: before the first */
     _Atomic int phase, layer;             /* a dt_activity_name; a step of the plan, -1: none */
-    _Atomic int64_t slice;                /* bucket of the gradient that the exchange waits for */
+    _Atomic int64_t slice;                /* bucket, or tensor, that the exchange waits for */
     _Atomic int64_t changed_ns, waits_ns; /* the last change; since when it waits, 0: it does not */
     _Atomic int64_t sent_bytes;           /* of gradients, to other ranks, in all */
     _Atomic int64_t began_ns, step_ns;    /* this step; how long the last one took */

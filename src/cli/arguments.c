@@ -82,14 +82,12 @@ static dt_status take_option(dt_settings *s, char **argv, int *at, const char **
     if (flag && value)
         return dt_fail(DT_USAGE, "%s takes no value", name);
     const char *next = !flag && !value ? argv[*at + 1] : NULL;
-    if (next && strncmp(next, "--", 2) == 0)
-        return dt_fail(DT_USAGE, "%s needs a value; write %s=%s if that is meant", name, name,
-                       next);
-    if (next)
+    const bool option = next && strncmp(next, "--", 2) == 0;
+    if (next && !option)
         value = argv[++*at];
     if (!flag && !value)
-        return dt_fail(DT_USAGE, "%s needs a value: %s=%s", name, name,
-                       file ? "FILE" : row->metavar);
+        return dt_fail(DT_USAGE, "%s needs a value: %s=%s%s%s", name, name,
+                       file ? "FILE" : row->metavar, option ? ", not " : "", option ? next : "");
     if (file && *config)
         return dt_fail(DT_USAGE, "--config is given twice; one file is read");
     if (file)

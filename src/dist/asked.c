@@ -150,7 +150,7 @@ dt_status dt_comm_check_asked(const dt_comm *c)
                  (l->nodes ? n > c->nodes : n != meant(by) || number(l->rank) > 0))
             weaker = l;
     }
-    if (by && meant(by) > c->world && by->strength == TYPED && !wired())
+    if (by && meant(by) > c->world && by->strength == TYPED && !first && !wired())
         return dt_fail(DT_MISMATCH, DT_ASKED_VARIABLE " is no option: give --np %lld",
                        (long long)meant(by));
     if (by && meant(by) > c->world)

@@ -197,8 +197,8 @@ static dt_status exchange_drain(dt_exchange *x)
     }
     x->oldest = x->started = 0;
     for (size_t i = 0; x->row->tensor && i < x->tensors; i++) {
+        dt_activity_slice((int64_t)i);
         DT_TRY(x->row->tensor(x, x->tensor[i]));
-        dt_activity_slice((int64_t)i + 1);
     }
     return DT_OK;
 }

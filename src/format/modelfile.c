@@ -105,18 +105,15 @@ static const char *says(const dt_safetensors *f, const char *name)
     return dt_safetensors_metadata(f, key);
 }
 
-static dt_status check_metadata(const dt_safetensors *f, const dt_weights *s, const char *normalize)
+static dt_status check_metadata(const dt_safetensors *f, const dt_net *net, const char *normalize)
 {
-    const dt_net_spec *spec = &s->net->spec;
+    const dt_net_spec *spec = &net->spec;
     const dt_field want[] = {{"net", spec->net},
                              {"variant", spec->variant},
                              {"stem", spec->stem},
                              {"normalize", normalize}};
-    const char *holds = says(f, "holds");
     bool known = true;
 
-    if (holds && strcmp(holds, "momentum") == 0 && s->running_mean) /* not a checkpoint's own */
-        return dt_fail(DT_FORMAT, "%s holds momentum, not a model", f->path);
     for (size_t i = 0; i < DT_COUNT_OF(want); i++) {
         const char *has = says(f, want[i].name);
         known = known && (has || !want[i].value);
@@ -311,7 +308,7 @@ dt_status dt_model_load_open(const dt_weights *s, dt_safetensors *f, const char 
     dt_model_list list = {0};
     dt_status st = DT_OK;
 
-    DT_GO(st, check_metadata(f, s, normalize), out);
+    DT_GO(st, check_metadata(f, s->net, normalize), out);
     DT_GO(st, dt_model_list_match(&list, s, f), out);
     DT_GO(st, check_fit(&list, f, s->net, head), out);
     st = list_read(&list, f, head);
@@ -327,7 +324,11 @@ dt_status dt_model_load(const dt_weights *s, const char *path, const char *norma
     dt_safetensors *f = NULL;
 
     DT_TRY(dt_model_open(&f, path));
-    return dt_model_load_open(s, f, normalize, head);
+    const char *holds = says(f, "holds");
+    if (!holds || strcmp(holds, "momentum") != 0)
+        return dt_model_load_open(s, f, normalize, head);
+    dt_safetensors_close(f);
+    return dt_fail(DT_FORMAT, "%s holds momentum, not a model", path);
 }
 
 /* ---- A file with its network ------------------------------------------------------ */

@@ -30,6 +30,7 @@ done
 accepts verify "$tmp/three"
 # Where the first files have other matrices than the classifier, and where each has a row at most.
 accepts --net mlp --width-divisor 64 --image-size 8 --data synthetic:64 --max-steps 1 --batch 8 --shards 1 --threads 1 --out "$tmp/mlp"
+refuses 65 "holds momentum" -- eval "$tmp/mlp"/checkpoints/*/momentum.safetensors --data synthetic:64
 for shards in 3 150; do
     accepts merge "$tmp/mlp" --shards $shards --out "$tmp/mlp-$shards"
     accepts verify "$tmp/mlp-$shards"

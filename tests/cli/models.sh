@@ -80,6 +80,7 @@ refuses 65 "dtrain.steps" -- convert "$tmp/steps" --out "$tmp/no"
 sed 's/"dtrain\.net"/"foreign.xx"/' "$tmp/run1/model.safetensors" >"$tmp/nameless"
 refuses 65 "$tmp/nameless has " "does not say for which network it was made; choose --net" -- convert "$tmp/nameless" --out "$tmp/no"
 accepts verify "$tmp/nameless" --net vgg11 --width-divisor 16
+DTRAIN_NET=mlp accepts verify "${models[0]}" # what its file says goes before
 refuses 64 "usage: dtrain convert" -- convert --out "$tmp/no"
 must test ! -e "$tmp/no"
 must test -z "$(find "$tmp" -maxdepth 1 -name '*.tmp')"

@@ -172,7 +172,7 @@ TEST(sums_are_the_tree)
     }
 }
 
-/* More than the record tells apart. */
+/* More than the record tells apart: the sanitizer would see what is past it. */
 TEST(buckets_may_be_many)
 {
     enum { MANY = 5000 };

@@ -104,7 +104,7 @@ TEST(words_make_options)
         {"--max_steps|3", "max_steps", "3"},
         {"--no_nesterov", "nesterov", "false"},
         {"--out=--odd", "out", "--odd"},
-        {"--out|--odd", NULL, "--out needs a value; write --out=--odd if that is meant"},
+        {"--out|--odd", NULL, "--out needs a value: --out=DIR, not --odd"},
         {"--config|a|--config|b", NULL, "--config is given twice"},
         {"--out=", NULL, "--out: nothing is given"},
         {"-lr|0.5", NULL, "unknown option '-lr'; did you mean --lr?"},
