@@ -110,14 +110,17 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
 {
     struct stat info;
 
-    if (!d->resumed && strcmp(r->o.resume, "auto") != 0)
-        return dt_fail(DT_NOINPUT, "--resume %s: there is no checkpoint", r->o.resume);
     if (d->resumed && fstatat(d->folder, "model.safetensors", &info, AT_SYMLINK_NOFOLLOW) == 0)
         return dt_fail(DT_CANTCREATE,
                        "run folder %s holds a finished model and no checkpoint to resume from; "
                        "choose another --out, and give --init %s/model.safetensors to begin with "
                        "its weights",
                        d->path, d->path);
+    if (strcmp(r->o.resume, "auto") != 0)
+        return dt_fail(DT_NOINPUT,
+                       "--resume %s: there is no checkpoint; --out %s --resume auto begins at the "
+                       "first step",
+                       r->o.resume, d->path);
     return DT_OK;
 }
 
