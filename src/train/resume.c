@@ -159,7 +159,12 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
                        "(--init starts from a model file)",
                        folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
-    if (!dt_path_exists(path))
-        path[0] = '\0';
-    return DT_OK;
+    if (dt_path_exists(path))
+        return DT_OK;
+    path[0] = '\0';
+    return any ? DT_OK
+               : dt_fail(DT_NOINPUT,
+                         "--resume %s: no options.yaml is there: give a run's folder, or one of "
+                         "its checkpoints/step-...",
+                         folder);
 }

@@ -34,6 +34,7 @@ equal "${was/check_every: 3/check_every: 2}" "$(own "$tmp/owned")"
 
 # a file is no folder
 refuses 66 "this is a file" "--init" -- "${tiny[@]}" --resume "$tmp/calm/model.safetensors"
+refuses 66 "no options.yaml" -- --resume "$tmp/calm/checkpoints" --out "$tmp/x"
 
 # only rank 0 sees the folder
 mkdir "$tmp/near" "$tmp/far"
