@@ -203,6 +203,7 @@ while read -r folder data out; do
     cd / || exit 1
     must test "$(hashes "$tmp/project/$out")" != ""
     accepts --out "$tmp/project/$out" --resume auto --max-steps 3
+    must test "$(grep -c "data: the checkpoint has" "$tmp/stderr")" = 0
     accepts --resume "$tmp/project/$out" --out "$tmp/project/$out-2" --max-steps 4
     accepts eval "$tmp/project/$out"
     accepts eval "$tmp/project/$out" --data "$tmp/project/d"
