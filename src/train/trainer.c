@@ -262,6 +262,7 @@ static dt_status finish(training *t, dt_end_record *end)
 
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
+                           .made = r->total_steps - t->from_step,
                            .seconds = dt_seconds() - t->start,
                            .step_s = t->steps ? t->steps_s / (double)t->steps : 0,
                            .predicted_s = r->choice.seconds,

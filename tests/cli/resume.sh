@@ -160,6 +160,7 @@ accepts "${tiny[@]}" --epochs 2 --max-steps 4 --save-every 2 --out "$tmp/turn"
 accepts --out "$tmp/turned" --resume "$tmp/turn/checkpoints/step-0000000002"
 must grep -qE '^epoch 1/2: train loss .*, [0-9.]+ s$' "$tmp/stdout"
 must grep -qE '^epoch 2/2: train loss .*, [0-9.]+ images/s$' "$tmp/stdout"
+must grep -qE '^2 steps in [0-9.]+ s;' "$tmp/stdout"
 
 # nothing to resume from, or nowhere to write
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
