@@ -328,8 +328,11 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(check_place(r, path, &t->at));
-    if (!t->session.folder.resumed)
-        t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
+    if (!t->session.folder
+             .resumed) { /* lines and best checkpoint so far stay in the other folder */
+        t->at.metrics_bytes = 0;
+        t->at.best_accuracy = t->at.best_epoch = -1;
+    }
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
     return DT_OK;

@@ -186,6 +186,9 @@ accepts "${tiny[@]}" --data "$tmp/images" --shards 2 --global-batch 4 --epochs 4
     --keep-best --out "$tmp/equal"
 must test "$(grep -c '"test_accuracy":0.5,' "$tmp/equal/metrics.jsonl")" = 4
 must grep -q '"best": true' "$tmp"/equal/checkpoints/step-0000000002*/state.json
+# in a new folder the first of its own, no better than those of the old one
+accepts --resume "$tmp/equal" --epochs 5 --out "$tmp/equal-5"
+must grep -q '"best": true' "$tmp"/equal-5/checkpoints/step-*/state.json
 # also where nothing else is saved
 accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 0 --keep-last 1 --keep-best --out "$tmp/only"
 must test "$(ls "$tmp/only/checkpoints" | tail -n 1)" = "step-$(printf %010d $((epoch * 4)))"
