@@ -115,7 +115,7 @@ typedef enum dt_option_scope {
     DT_COUNT(X, lookahead, RESULT, RARE, 0, 0, 1e6, "Training", "N",                               \
         "every N steps the weights become a moving average, which is tested and saved (0: none)")  \
     DT_CHOICE(X, decay, RESULT, RARE, "all", " all weights decoupled", "Training", "WHAT",         \
-        "decay all parameters, as PyTorch does, or convolution and linear weights only; decoupled: all, by D / the rate without its schedule") \
+        "decay all parameters, as PyTorch does, or convolution and linear weights only; decoupled: all, by D / --lr") \
     DT_REAL(X, norm_bias_rate, RESULT, RARE, 1, 0, 1e6, "Training", "F",                           \
         "multiply the rate of batch norm's biases by F")                                           \
     DT_CHOICE(X, schedule, RESULT, SAID, "constant", DT_SCHEDULE_LIST(DT_WORD), "Training", "NAME", \

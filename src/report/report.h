@@ -47,6 +47,7 @@ extern const dt_field dt_account[DT_ACCOUNTS]; /* each one's name, and in words 
 typedef struct dt_end_record {
     bool ok; /* false: the run ends with an error; the rest may be zero */
     int64_t steps;
+    int64_t made; /* of them since the run was started or resumed, in `seconds` */
     double seconds;
     double step_s;               /* of those after the first few */
     double predicted_s, whole_s; /* of a step as --strategy auto chose, and with nothing cut; 0: no

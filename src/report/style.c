@@ -126,7 +126,7 @@ static void auto_end(dt_report *r, const dt_end_record *end)
         fprintf(r->setup.out, "%s%s %.1f s%s", i ? ", " : "time: ", dt_account[i].value,
                 end->account[i], i + 1 < DT_ACCOUNTS ? "" : "\n");
     if (end->ok)
-        fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->steps,
+        fprintf(r->setup.out, "%lld steps in %.1f s; the run is in %s\n", (long long)end->made,
                 end->seconds, DT_SHOWN(end->folder));
 }
 

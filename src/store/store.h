@@ -83,7 +83,7 @@ typedef struct dt_position {
     int64_t run_step;     /* steps done in the whole run */
     double loss_sum;      /* of the epoch so far: sum over its images */
     int64_t images;       /* of the epoch so far */
-    double best_accuracy; /* of all tests so far; -1: none */
+    double best_accuracy; /* of the folder's tests so far; -1: none */
     int64_t best_epoch;
     int64_t metrics_bytes; /* length of metrics.jsonl at this point */
     char chain[DT_CHAIN_CHARS]; /* where extra/proof stands; "": it was not there */

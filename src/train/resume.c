@@ -46,7 +46,8 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
 
     for (size_t i = 0; i < DT_OPTIONS; i++) {
         const dt_option_row *row = &dt_option_table[i];
-        if (row->scope >= DT_SCOPE_HERE || dt_option_decides(row, &r->o) != matters)
+        if (row->scope >= DT_SCOPE_HERE || dt_option_decides(row, &r->o) != matters ||
+            i == DT_ROW_data) /* data_digest says whether they are others */
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
@@ -110,14 +111,17 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
 {
     struct stat info;
 
-    if (!d->resumed && strcmp(r->o.resume, "auto") != 0)
-        return dt_fail(DT_NOINPUT, "--resume %s: there is no checkpoint", r->o.resume);
     if (d->resumed && fstatat(d->folder, "model.safetensors", &info, AT_SYMLINK_NOFOLLOW) == 0)
         return dt_fail(DT_CANTCREATE,
                        "run folder %s holds a finished model and no checkpoint to resume from; "
                        "choose another --out, and give --init %s/model.safetensors to begin with "
                        "its weights",
                        d->path, d->path);
+    if (strcmp(r->o.resume, "auto") != 0)
+        return dt_fail(DT_NOINPUT,
+                       "--resume %s: there is no checkpoint; --out %s --resume auto begins at the "
+                       "first step",
+                       r->o.resume, d->path);
     return DT_OK;
 }
 
@@ -156,7 +160,12 @@ dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX])
                        "(--init starts from a model file)",
                        folder);
     DT_TRY(dt_path_join(path, folder, "options.yaml"));
-    if (!dt_path_exists(path))
-        path[0] = '\0';
-    return DT_OK;
+    if (dt_path_exists(path))
+        return DT_OK;
+    path[0] = '\0';
+    return any ? DT_OK
+               : dt_fail(DT_NOINPUT,
+                         "--resume %s: no options.yaml is there: give a run's folder, or one of "
+                         "its checkpoints/step-...",
+                         folder);
 }

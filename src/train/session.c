@@ -30,14 +30,21 @@ static double gib(uint64_t bytes)
 }
 
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
-static dt_status check_room(const dt_session *s, const dt_run *r)
+static dt_status check_room(const dt_session *s, const dt_run *r, const dt_position *at)
 {
     const uint64_t model =
         4 * (uint64_t)r->net->weight_total + 8 * (uint64_t)r->net->norm_channels + (1u << 20);
-    /* Of checkpoints, the two that are kept while a third is written. */
-    const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best &&
-                      strcmp(r->o.keep_every, "epoch") != 0;
-    const uint64_t saves = none ? 0 : 3 * (dt_options_average(&r->o) ? 3u : 2u) * model;
+    const int64_t left_steps = r->total_steps - at->run_step;
+    const int64_t due = dt_option_meaning(&dt_save_every_syntax, r->o.save_every).save_every.steps;
+    const bool epochs = strcmp(r->o.keep_every, "epoch") == 0;
+    const bool none = strcmp(r->o.save_every, "0") == 0 && !r->o.keep_best && !epochs;
+    /* Of checkpoints, those that are kept while another is written. By the clock few steps of
+     * --keep-every's are saved. */
+    int64_t kept = 1 + DT_MAX(DT_MIN(s->keep.last, left_steps / DT_MAX(due, 1)), 2) + s->keep.best;
+    if (s->keep.every > 0 && (epochs || due > 0))
+        kept += left_steps / (epochs ? s->keep.every : DT_MAX(due, s->keep.every));
+    const uint64_t saves =
+        none ? 0 : (uint64_t)kept * (dt_options_average(&r->o) ? 3u : 2u) * model;
     struct statvfs v;
 
     if (fstatvfs(s->folder.folder, &v) != 0 || v.f_blocks == 0) /* the disk does not tell */
@@ -50,9 +57,9 @@ static dt_status check_room(const dt_session *s, const dt_run *r)
                        s->folder.path, gib(left), gib(model));
     if (left < model + saves)
         dt_warn("the disk of run folder '%s' has %.4f GiB left; the model and its checkpoints "
-                "need %.4f: make room, choose another --out, or keep none with --save-every 0%s",
-                s->folder.path, gib(left), gib(model + saves),
-                r->o.keep_best ? " and without --keep-best" : "");
+                "need %.4f: make room, choose another --out, or keep fewer with --save-every, "
+                "--keep-last, --keep-every, --keep-best",
+                s->folder.path, gib(left), gib(model + saves));
     return DT_OK;
 }
 
@@ -81,7 +88,7 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_position 
 
     DT_TRY(dt_target_check(&model));
     DT_TRY(dt_checkpoints_check(&s->folder));
-    DT_TRY(check_room(s, r));
+    DT_TRY(check_room(s, r, at));
     if (s->folder.resumed)
         DT_TRY(dt_report_check(&setup));
     if (!r->o.save_shards)

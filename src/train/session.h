@@ -67,7 +67,7 @@ dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *en
  *   DT_CANTCREATE   --resume names an older one of this folder; or the folder holds a finished
  *                   model and no checkpoint
  *   DT_FORMAT       none is valid
- *   DT_NOINPUT      there is none in another folder
+ *   DT_NOINPUT      there is none where --resume names a path
  * Local, on rank 0. */
 dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX],
                     dt_position *at) DT_MUST_CHECK;

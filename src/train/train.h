@@ -4,7 +4,7 @@
 #include "options/options.h"
 
 /* The options.yaml of the run or checkpoint that --resume names. "": --resume is never, or there is
- * nothing to resume from yet. DT_NOINPUT: it names nothing. Local. */
+ * nothing to resume from yet. DT_NOINPUT: it names no run. Local. */
 dt_status dt_resume_options(const dt_options *o, char path[PATH_MAX]) DT_MUST_CHECK;
 
 /* Until dt_train has set up its run, there is nothing to save: SIGUSR1, SIGUSR2, SIGTERM, SIGINT

@@ -262,6 +262,7 @@ static dt_status finish(training *t, dt_end_record *end)
 
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
+                           .made = r->total_steps - t->from_step,
                            .seconds = dt_seconds() - t->start,
                            .step_s = t->steps ? t->steps_s / (double)t->steps : 0,
                            .predicted_s = r->choice.seconds,
@@ -327,8 +328,11 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(check_place(r, path, &t->at));
-    if (!t->session.folder.resumed)
-        t->at.metrics_bytes = 0; /* the lines before stay in the other folder */
+    if (!t->session.folder
+             .resumed) { /* lines and best checkpoint so far stay in the other folder */
+        t->at.metrics_bytes = 0;
+        t->at.best_accuracy = t->at.best_epoch = -1;
+    }
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
     return DT_OK;

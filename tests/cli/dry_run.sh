@@ -15,6 +15,6 @@ accepts eval "$tmp/run/model.safetensors" "${tiny[@]:0:2}"
 cp "$tmp/stdout" "$tmp/whole"
 DTRAIN_DRY_RUN=true accepts eval "$tmp/run/model.safetensors" "${tiny[@]:0:2}" # of training alone
 equal "$(grep -o 'accuracy.*' "$tmp/whole")" "$(grep -o 'accuracy.*' "$tmp/stdout")"
-refuses 78 "leave out --resume" -- "${tiny[@]}" --dry-run --resume "$tmp"
+refuses 78 "leave out --resume" -- "${tiny[@]}" --dry-run --resume "$tmp/run"
 refuses 66 none.safetensors -- "${tiny[@]}" --dry-run --init "$tmp/none.safetensors"
 finish

@@ -34,6 +34,7 @@ equal "${was/check_every: 3/check_every: 2}" "$(own "$tmp/owned")"
 
 # a file is no folder
 refuses 66 "this is a file" "--init" -- "${tiny[@]}" --resume "$tmp/calm/model.safetensors"
+refuses 66 "no options.yaml" -- --resume "$tmp/calm/checkpoints" --out "$tmp/x"
 
 # only rank 0 sees the folder
 mkdir "$tmp/near" "$tmp/far"
@@ -159,6 +160,7 @@ accepts "${tiny[@]}" --epochs 2 --max-steps 4 --save-every 2 --out "$tmp/turn"
 accepts --out "$tmp/turned" --resume "$tmp/turn/checkpoints/step-0000000002"
 must grep -qE '^epoch 1/2: train loss .*, [0-9.]+ s$' "$tmp/stdout"
 must grep -qE '^epoch 2/2: train loss .*, [0-9.]+ images/s$' "$tmp/stdout"
+must grep -qE '^2 steps in [0-9.]+ s;' "$tmp/stdout"
 
 # nothing to resume from, or nowhere to write
 refuses 66 "no-such-run" -- "${run[@]}" --resume "$tmp/no-such-run" --out "$tmp/x"
@@ -184,6 +186,9 @@ accepts "${tiny[@]}" --data "$tmp/images" --shards 2 --global-batch 4 --epochs 4
     --keep-best --out "$tmp/equal"
 must test "$(grep -c '"test_accuracy":0.5,' "$tmp/equal/metrics.jsonl")" = 4
 must grep -q '"best": true' "$tmp"/equal/checkpoints/step-0000000002*/state.json
+# in a new folder the first of its own, no better than those of the old one
+accepts --resume "$tmp/equal" --epochs 5 --out "$tmp/equal-5"
+must grep -q '"best": true' "$tmp"/equal-5/checkpoints/step-*/state.json
 # also where nothing else is saved
 accepts "${tiny[@]}" --data synthetic:128 --lr 0.05 --epochs 12 --max-steps -1 --save-every 0 --keep-last 1 --keep-best --out "$tmp/only"
 must test "$(ls "$tmp/only/checkpoints" | tail -n 1)" = "step-$(printf %010d $((epoch * 4)))"
@@ -202,6 +207,7 @@ while read -r folder data out; do
     cd / || exit 1
     must test "$(hashes "$tmp/project/$out")" != ""
     accepts --out "$tmp/project/$out" --resume auto --max-steps 3
+    must test "$(grep -c "data: the checkpoint has" "$tmp/stderr")" = 0
     accepts --resume "$tmp/project/$out" --out "$tmp/project/$out-2" --max-steps 4
     accepts eval "$tmp/project/$out"
     accepts eval "$tmp/project/$out" --data "$tmp/project/d"

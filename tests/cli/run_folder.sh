@@ -207,6 +207,10 @@ if mount -t tmpfs -o size=64k none "$tmp/small" 2>/dev/null; then
     head -c 1M /dev/zero >"$tmp/small/full" 2>/dev/null # not a byte left
     refuses 74 "make room" -- "${tiny[@]}" --out "$tmp/small/run"
     umount "$tmp/small"
+    must mount -t tmpfs -o size=32m none "$tmp/small" # of 20 epochs' checkpoints it has no room
+    accepts "${tiny[@]}" --epochs 20 --max-steps -1 --keep-every epoch --out "$tmp/small/run"
+    said "keep fewer"
+    umount "$tmp/small"
     must mount -t tmpfs -o size=0 none "$tmp/small" # as much as there is, of which it says nothing
     accepts "${tiny[@]}" --out "$tmp/small/run"
     umount "$tmp/small"

@@ -115,11 +115,12 @@ TEST(a_run_resumes_from_its_newest)
     running_open(&t);
     assert_ok(look(&t, &to, text)); /* killed before its first checkpoint: it begins anew */
     assert_string_equal(to.path, "");
+    t.r.o.resume = t.folder;
+    assert_fails(look(&t, &to, text), DT_NOINPUT, "--resume auto begins at the first step");
     folder_write(t.folder, "model.safetensors", "", 0);
     assert_fails(look(&t, &to, text), DT_CANTCREATE, "holds a finished model and no checkpoint");
     save(&t, 1, one);
     save(&t, 2, two);
-    t.r.o.resume = t.folder;
     assert_ok(look(&t, &to, text));
     assert_string_equal(to.path, two);
     assert_int_equal(to.at.run_step, 2);
