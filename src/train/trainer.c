@@ -328,8 +328,7 @@ static dt_status restore(training *t, char path[PATH_MAX])
     if (!path[0])
         return DT_OK;
     DT_TRY(check_place(r, path, &t->at));
-    if (!t->session.folder
-             .resumed) { /* lines and best checkpoint so far stay in the other folder */
+    if (!t->session.folder.resumed) { /* lines and the best checkpoint stay in the other folder */
         t->at.metrics_bytes = 0;
         t->at.best_accuracy = t->at.best_epoch = -1;
     }
