@@ -70,30 +70,6 @@ TEST(wrong_words_are_refused)
     dt_net_destroy(net);
 }
 
-/* No network of ours shares a parameter: this one is made to. */
-TEST(a_parameter_has_one_layout)
-{
-    dt_net *net = net_of("vgg11");
-    dt_node *node = net->own->node, *a = NULL, *b = NULL;
-    dt_model *m = NULL;
-
-    for (int i = 0; i < net->own->nodes; i++) {
-        a = strcmp(node[i].name, "features.22") == 0 ? &node[i] : a;
-        b = strcmp(node[i].name, "features.25") == 0 ? &node[i] : b;
-    }
-    b->param[0] = a->param[0];
-    assert_fails(try_create(&m, net, "features.22=out", 0, 8), DT_CONFIG,
-                 "parameter 'features.22.weight' is used by 'features.22' as (8, 1, 1, 1) and by "
-                 "'features.25' as (1, 1, 1, 1): one parameter has one layout");
-    dt_model_destroy(m);
-    assert_fails(try_create(&m, net, "features.25=out", 0, 2), DT_CONFIG,
-                 "'features.22' as (1, 1, 1, 1) and by 'features.25' as (2, 1, 1, 1)");
-    dt_model_destroy(m);
-    assert_ok(try_create(&m, net, "features.2*=out", 0, 2));
-    dt_model_destroy(m);
-    dt_net_destroy(net);
-}
-
 /* Home on all parts, or each number on one part, in slabs without overlap, backward order. */
 static void check_pieces(const dt_net *net, dt_model *const *m, int parts)
 {
