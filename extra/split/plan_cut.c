@@ -233,8 +233,8 @@ dt_split_row dt_split_row_get(const dt_plan *p, int i)
         return row;
     snprintf(row.layout[0], sizeof row.layout[0], "%s", n->cut ? "cut" : "home");
     if (n->op->weights)
-        row.pays_below = 4.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
-                         (double)numbers;
+        row.pays_below = 8.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
+                         ((double)numbers * (double)dt_dtype_bytes(p->model->opts.precision));
     for (int way = 0; way < DT_WAYS && n->op->moves; way++) {
         const dt_move m = dt_plan_move(p, i, (dt_way)way);
         snprintf(row.layout[way], sizeof row.layout[way], n->moves[way] ? "%s -> %s" : "-",

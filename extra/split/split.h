@@ -61,7 +61,7 @@ typedef struct dt_traffic {
     /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
      * up and back; and if nothing were cut. */
     double gradients, gradients_uncut;
-    double spared; /* bytes of weights and momentum that the rank has not */
+    double spared; /* bytes of weights and momentum that the rank has not, less its copy by input */
     size_t cut;    /* weights of layers that are cut */
 } dt_traffic;
 dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
