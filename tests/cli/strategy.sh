@@ -102,7 +102,7 @@ echo '{"current_stage": 0, "parallel_layout_item": {"fc.weight": {"dev_matrix": 
  "BatchNorm_bn1.gamma": {"parallel_strategy": [[8, 1, 1, 1], [1], [1]], "stage": 0},
  "Conv2D_layer1.0.conv1.weight": {"parallel_strategy": [[8, 1, 1, 1], [1, 1, 1, 1]], "stage": 0}}}' >"$f"
 becomes resnet50 'strategy="layer1.0.conv1=batch fc=out"' tensor_parallel=8
-printf '%s\n' 'parallel_mode: auto_parallel' 'operations: {classifier: out}' >"$f"
+echo '{"parallel_mode": "auto_parallel", "operations": {"classifier": "out"}}' >"$f"
 becomes vgg11 'strategy="auto_parallel classifier=out"' tensor_parallel=auto
 echo 'parallel_mode: data_parallel' >"$f"
 becomes vgg11 'strategy="data_parallel"'
