@@ -125,6 +125,10 @@ accepts "${small[@]}" --out "$tmp/one"
 ranks=3 refuses 78 "--tensor-parallel 2: 3 ranks are no multiple of it; start 2, 4, .. ranks" -- "${small[@]}" --strategy "@$f"
 refuses 78 "some would have no work, and what is given lets no layer be cut" -- "${small[@]}" --strategy "auto all=batch" --shards 1 --out "$tmp/idle"
 must test ! -e "$tmp/idle/options.yaml"
+mlp=(--data synthetic:64 --net mlp --global-batch 8 --precision fp32 --threads 1)
+accepts "${mlp[@]}" --max-steps 0 --out "$tmp/mlp"
+accepts_on 2 "${mlp[@]}" --init "$tmp/mlp/model.safetensors" --no-init-head --strategy 'auto fc=out' --tensor-parallel 8 --dry-run
+must grep -q '^strategy .* layers over 2 ranks' "$tmp/stdout"
 refuses 78 "--strategy auto ranks may compute it together" -- "${small[@]}" --strategy auto --replay-every 2
 for run in cut again; do equal "$(hashes "$tmp/$run")" "$(hashes "$tmp/one")"; done
 accepts "${small[@]}" --strategy "@$f" --out "$tmp/alone" # computes both parts

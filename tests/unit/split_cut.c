@@ -165,15 +165,18 @@ TEST(modes_and_words)
     static const struct {
         const char *strategy, *words, *refused; /* by four ranks */
         bool searches;
+        int parts, shards; /* 0: auto */
     } cases[] = {
-        {"fc=out", "fc=out", NULL, false},
-        {"auto", "", NULL, true},
-        {"auto_parallel  fc=out", "fc=out", NULL, true},
-        {"data_parallel", "", NULL, false},
-        {"stand_alone", NULL, "4 ranks would train apart", false},
-        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false},
-        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false},
-        {"hybrid_parallel all=out", "all=out", NULL, false},
+        {"fc=out", "fc=out", NULL, false, 0, 0},
+        {"auto", "", NULL, true, 0, 0},
+        {"auto_parallel  fc=out", "fc=out", NULL, true, 0, 0},
+        {"data_parallel", "", NULL, false, 0, 0},
+        {"stand_alone", NULL, "4 ranks would train apart", false, 0, 0},
+        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false, 0, 0},
+        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false, 0, 0},
+        {"hybrid_parallel all=out", "all=out", NULL, false, 0, 0},
+        {"auto", NULL, "--tensor-parallel 3: 4 ranks are no multiple of it", true, 3, 0},
+        {"all=out", NULL, "at most 2 ranks, or give a new run --shards 2 or more", false, 2, 1},
     };
 
     dt_options_mode = dt_mode_take;
@@ -181,6 +184,8 @@ TEST(modes_and_words)
         dt_options o;
         dt_options_init(&o);
         o.strategy = cases[i].strategy;
+        o.tensor_parallel = cases[i].parts;
+        o.shards = cases[i].shards;
         const dt_status st = dt_options_check(&o, 4);
         if (cases[i].refused)
             assert_fails(st, DT_CONFIG, cases[i].refused);
