@@ -102,9 +102,10 @@ static dt_status measure_all(dt_run *r, choice *x)
     const double began = dt_seconds();
     dt_status st = DT_OK;
     double bytes = 0;
+    const int64_t only = DT_MIN(r->o.tensor_parallel, r->comm->world);
 
     for (int64_t parts = 1, most = r->comm->world; parts <= most; parts++) {
-        const bool given = parts == 1 || !r->o.tensor_parallel || parts == r->o.tensor_parallel;
+        const bool given = parts == 1 || !only || parts == only;
         if (r->comm->world % parts != 0 || !given)
             continue;
         DT_TRY(dt_costs_measure(r, (int)parts, x->node, &x->costs, &bytes));

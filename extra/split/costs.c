@@ -93,6 +93,7 @@ static dt_options trial_options(const dt_run *r, int shards, int64_t images, con
     o.threads = r->threads;
     o.bn = "local";
     o.init = "";
+    o.init_head = true;
     o.schedule = "constant";
     o.lr = o.warmup = 0;
     o.strategy = strategy;
@@ -121,18 +122,18 @@ static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_node
     return DT_OK;
 }
 
-/* On as many ranks of a machine as it can run at once: later the others take turns with them. */
+/* On as many ranks of a node as it can run at once: later the others take turns with them. */
 static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_node *node,
                                 dt_search_costs *c, double *bytes)
 {
     const int64_t images = images_tried(r);
     const double scale = (double)images_of(r) / (double)images;
     const int at_once = DT_MAX(1, dt_comm_node_cpus(r->comm) / r->threads);
-    const double turns = DT_MAX(1, (double)r->comm->machine_ranks / at_once);
+    const double turns = DT_MAX(1, (double)r->comm->node_ranks / at_once);
     char data[32];
     dt_run t = {.comm = self, .grid.parts = c->parts, .classes = r->net->spec.classes};
 
-    if (r->comm->machine_rank >= at_once)
+    if (r->comm->node_rank >= at_once)
         return DT_OK;
     const dt_options o = trial_options(r, 1, images, c->parts > 1 ? "all=out" : "", data);
     DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));

@@ -40,24 +40,6 @@ static void cut_offsets(dt_model *m)
     }
 }
 
-/* A parameter of several operations has one layout. */
-static dt_status check_shared(const dt_model *m, int node, int param)
-{
-    const dt_node *n = m->net->own->node;
-    const dt_param *p = &m->net->param[param];
-    const int ones = 3 * (p->rank - 1); /* characters of ", 1" for each dimension but the first */
-
-    for (int i = 0; i < node; i++)
-        for (int k = 0; k < n[i].n_param; k++)
-            if (n[i].param[k] == param && m->cut[i] != m->cut[node])
-                return dt_fail(DT_CONFIG,
-                               "strategy: parameter '%s' is used by '%s' as (%d%.*s) and by '%s' "
-                               "as (%d%.*s): one parameter has one layout; cut both, or none",
-                               p->name, n[i].name, m->cut[i] ? m->opts.parts : 1, ones, ", 1, 1, 1",
-                               n[node].name, m->cut[node] ? m->opts.parts : 1, ones, ", 1, 1, 1");
-    return DT_OK;
-}
-
 static dt_status cut_model(dt_model *m)
 {
     const dt_net *net = m->net;
@@ -69,11 +51,8 @@ static dt_status cut_model(dt_model *m)
     m->floats[DT_SLAB_HOME] = 0;
     for (int i = 0; i < net->own->nodes; i++) {
         const dt_node *n = &net->own->node[i];
-        for (int k = 0; k < n->n_param; k++) {
-            DT_TRY(check_shared(m, i, n->param[k]));
-            if (m->cut[i])
-                cut_piece(m, n->param[k]);
-        }
+        for (int k = 0; k < n->n_param && m->cut[i]; k++)
+            cut_piece(m, n->param[k]);
         if (n->norm >= 0 && m->cut[i])
             m->norm_cut[n->norm] =
                 dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
@@ -254,8 +233,8 @@ dt_split_row dt_split_row_get(const dt_plan *p, int i)
         return row;
     snprintf(row.layout[0], sizeof row.layout[0], "%s", n->cut ? "cut" : "home");
     if (n->op->weights)
-        row.pays_below = 4.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
-                         (double)numbers;
+        row.pays_below = 8.0 * (double)p->model->net->param[n->param[0]].count * (double)p->batch /
+                         ((double)numbers * (double)dt_dtype_bytes(p->model->opts.precision));
     for (int way = 0; way < DT_WAYS && n->op->moves; way++) {
         const dt_move m = dt_plan_move(p, i, (dt_way)way);
         snprintf(row.layout[way], sizeof row.layout[way], n->moves[way] ? "%s -> %s" : "-",

@@ -61,7 +61,7 @@ typedef struct dt_traffic {
     /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
      * up and back; and if nothing were cut. */
     double gradients, gradients_uncut;
-    double spared; /* bytes of weights and momentum that the rank has not */
+    double spared; /* bytes of weights and momentum that the rank has not, less its copy by input */
     size_t cut;    /* weights of layers that are cut */
 } dt_traffic;
 dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
@@ -138,7 +138,7 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
 /* Measure a step of this rank where groups of `parts` ranks cut layers: node [DT_SEARCH_NODES] and
  * c become those of a search, *bytes the memory that it takes, about. First for 1 part, where the
  * graph is made, then with the same node for others. r has its options, network and data, and
- * nothing else. The first rank of a machine measures, others may. Agreed. Collective. */
+ * nothing else. The first rank of a node measures, others may. Agreed. Collective. */
 dt_status dt_costs_measure(dt_run *r, int parts, dt_search_node *node, dt_search_costs *c,
                            double *bytes) DT_MUST_CHECK;
 

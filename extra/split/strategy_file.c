@@ -76,7 +76,9 @@ static dt_status read_value(strategy_file *f, dt_events *e)
     const char *end = text_at(first, e->event.end_mark.index - f->mark.index);
     while (end > first && isspace((unsigned char)end[-1]))
         end--;
-    snprintf(f->value, sizeof f->value, "%.*s", (int)(end - first), first);
+    const char *text = dt_events_text(e); /* without quotes */
+    snprintf(f->value, sizeof f->value, "%.*s", text ? -1 : (int)(end - first),
+             text ? text : first);
     return DT_OK;
 }
 

@@ -152,7 +152,9 @@ static void plan_totals(const preview *s)
         {"momentum (float32)", slab},
         {"averaged weights (float32)",
          dt_options_average(&s->o) ? slab + 8 * s->net->norm_channels : 0},
-        {"compute weights (packed)", dt_model_packed_bytes(s->model)},
+        {"cut weights by input (float32)", 4 * dt_model_floats(s->model, DT_SLAB_BY_INPUT)},
+        {"compute weights (packed)",
+         dt_model_packed_bytes(s->model) + dt_model_cut_packed_bytes(s->model)},
         {"running mean and variance (float32)", 8 * s->net->norm_channels},
     };
     char digest[DT_DIGEST_CHARS];

@@ -137,9 +137,8 @@ dt_status dt_engine_use(const char *name) DT_MUST_CHECK;
 /* Library, version, build and core: with an engine, the class of bits. NULL: own. */
 const char *dt_engine_text(void);
 
-/* `net` is borrowed and must outlive the model. DT_CONFIG: the strategy cannot be read; it names an
- * operation that the network has not; or two operations share a parameter, and only one is cut. *m
- * is to be destroyed whatever the outcome. */
+/* `net` is borrowed and must outlive the model. DT_CONFIG: the strategy cannot be read, or names an
+ * operation that the network has not. *m is to be destroyed whatever the outcome. */
 dt_status dt_model_create(dt_model **m, const dt_net *net, const dt_model_opts *opts) DT_MUST_CHECK;
 /* All plans of the model must be destroyed before. */
 void dt_model_destroy(dt_model *m);

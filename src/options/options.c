@@ -168,7 +168,7 @@ static dt_status check_limit(const char *name, int64_t value)
 /* On fewer ranks all compute a layer together. */
 int dt_options_parts(const dt_options *o, int world)
 {
-    if (!o->strategy[0] || world == 1)
+    if ((!o->strategy[0] && !o->searches) || world == 1)
         return 1;
     return o->tensor_parallel ? DT_MIN((int)o->tensor_parallel, world) : world;
 }
@@ -206,7 +206,7 @@ dt_status dt_options_check(dt_options *o, int world)
         return dt_fail(DT_CONFIG,
                        "%d ranks for %lld shards: some would have no work; start at "
                        "most %lld ranks, or give a new run --shards %d or more",
-                       world, (long long)shards, (long long)shards, world);
+                       world, (long long)shards, (long long)shards * parts, world / parts);
     if (o->accum && shards != world * accum)
         return dt_fail(DT_CONFIG,
                        "--shards %lld and --accum %lld contradict each other: %d ranks x "

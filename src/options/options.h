@@ -154,7 +154,7 @@ typedef enum dt_option_scope {
     DT_TEXT(X, strategy, HOW, RARE, "", NULL, "Machine", "WORDS",                                  \
         "layers that several ranks compute together: all=out, 'features.{15,18}=out classifier=out', @FILE; or auto: the quickest ones") \
     DT_AUTO(X, tensor_parallel, HERE, RARE, 0, 1, 1024, "Machine", "M",                            \
-        "ranks that compute such a layer together (auto: as the strategy's file says, or all)")                                    \
+        "ranks that compute such a layer together (auto: as the strategy's file says, or all; a resumed run wants it again)")                                    \
     DT_REAL(X, bucket_mb, HERE, RARE, 25, 0, 1e6, "Machine", "MIB",                                \
         "size of a gradient bucket, of the first and last at most 1 (0: whole)")                   \
     DT_TEXT(X, out, HERE, SAID, "", NULL, "Output", "DIR",                                         \

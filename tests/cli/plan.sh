@@ -57,6 +57,9 @@ accepts plan --net vgg11 --strategy 'features.{22,25}=out classifier=out' --tens
 must grep -qx '3 of 9 layers are cut over 2 ranks: 4.73 of 9.23 million weights' "$tmp/stdout"
 must grep -qE '^ +[0-9]+ +batchnorm.relu +features.23 +cut ' "$tmp/stdout"
 must grep -qE '^ +[0-9]+ +move +classifier +cut -> home +home -> whole ' "$tmp/stdout"
+must grep -qE "^cut weights by input.* $((4 * (2 * 9 * 512 * 512 + 512 * 10) / 2)) bytes" "$tmp/stdout"
+accepts plan --net vgg11 --ranks 2 --strategy all=out
+must grep -q '^compute weights (packed)' "$tmp/stdout" # cut ones, too
 accepts plan --net vgg11 --ranks 2 --global-batch 128 --precision fp32 --strategy 'features.{15,18,22,25}=out' --json
 must python3 - "$tmp/stdout" <<'P'
 import json, sys
@@ -68,9 +71,9 @@ assert cut["weights_bytes"] == sum(weights)  # a quarter of them, of four bytes
 assert cut["gradients_uncut_bytes"] == 4 * whole
 biases = 3 * 4 * 512  # of batch norms, too
 assert cut["gradients_bytes"] == 4 * (whole - sum(weights) - biases), cut
-assert cut["spared_bytes"] == 4 * (sum(weights) + biases)
+assert cut["spared_bytes"] == 2 * sum(weights) + 4 * biases  # weights have a copy by input, too
 rule = {s["name"]: s["pays_below"] for s in cut["steps"] if s["pays_below"] > 0}
-assert [rule[f"features.{i}"] for i in (8, 15, 22, 25)] == [48, 384, 2304, 2304]
+assert [rule[f"features.{i}"] for i in (8, 15, 22, 25)] == [24, 192, 1152, 1152]
 # Whole inputs, gradients of the output, and of the input back home: of 64 images, 4 x 4 and 2 x 2 pixels.
 x = 64 * 16 * 256 * 4
 first = [s for s in cut["steps"] if s["name"] == "features.15" and s["operation"] == "move"]

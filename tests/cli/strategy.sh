@@ -102,7 +102,7 @@ echo '{"current_stage": 0, "parallel_layout_item": {"fc.weight": {"dev_matrix": 
  "BatchNorm_bn1.gamma": {"parallel_strategy": [[8, 1, 1, 1], [1], [1]], "stage": 0},
  "Conv2D_layer1.0.conv1.weight": {"parallel_strategy": [[8, 1, 1, 1], [1, 1, 1, 1]], "stage": 0}}}' >"$f"
 becomes resnet50 'strategy="layer1.0.conv1=batch fc=out"' tensor_parallel=8
-printf '%s\n' 'parallel_mode: auto_parallel' 'operations: {classifier: out}' >"$f"
+echo '{"parallel_mode": "auto_parallel", "operations": {"classifier": "out"}}' >"$f"
 becomes vgg11 'strategy="auto_parallel classifier=out"' tensor_parallel=auto
 echo 'parallel_mode: data_parallel' >"$f"
 becomes vgg11 'strategy="data_parallel"'
@@ -125,6 +125,10 @@ accepts "${small[@]}" --out "$tmp/one"
 ranks=3 refuses 78 "--tensor-parallel 2: 3 ranks are no multiple of it; start 2, 4, .. ranks" -- "${small[@]}" --strategy "@$f"
 refuses 78 "some would have no work, and what is given lets no layer be cut" -- "${small[@]}" --strategy "auto all=batch" --shards 1 --out "$tmp/idle"
 must test ! -e "$tmp/idle/options.yaml"
+mlp=(--data synthetic:64 --net mlp --global-batch 8 --precision fp32 --threads 1)
+accepts "${mlp[@]}" --max-steps 0 --out "$tmp/mlp"
+accepts_on 2 "${mlp[@]}" --init "$tmp/mlp/model.safetensors" --no-init-head --strategy 'auto fc=out' --tensor-parallel 8 --dry-run
+must grep -q '^strategy .* layers over 2 ranks' "$tmp/stdout"
 refuses 78 "--strategy auto ranks may compute it together" -- "${small[@]}" --strategy auto --replay-every 2
 for run in cut again; do equal "$(hashes "$tmp/$run")" "$(hashes "$tmp/one")"; done
 accepts "${small[@]}" --strategy "@$f" --out "$tmp/alone" # computes both parts

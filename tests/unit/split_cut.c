@@ -70,30 +70,6 @@ TEST(wrong_words_are_refused)
     dt_net_destroy(net);
 }
 
-/* No network of ours shares a parameter: this one is made to. */
-TEST(a_parameter_has_one_layout)
-{
-    dt_net *net = net_of("vgg11");
-    dt_node *node = net->own->node, *a = NULL, *b = NULL;
-    dt_model *m = NULL;
-
-    for (int i = 0; i < net->own->nodes; i++) {
-        a = strcmp(node[i].name, "features.22") == 0 ? &node[i] : a;
-        b = strcmp(node[i].name, "features.25") == 0 ? &node[i] : b;
-    }
-    b->param[0] = a->param[0];
-    assert_fails(try_create(&m, net, "features.22=out", 0, 8), DT_CONFIG,
-                 "parameter 'features.22.weight' is used by 'features.22' as (8, 1, 1, 1) and by "
-                 "'features.25' as (1, 1, 1, 1): one parameter has one layout");
-    dt_model_destroy(m);
-    assert_fails(try_create(&m, net, "features.25=out", 0, 2), DT_CONFIG,
-                 "'features.22' as (1, 1, 1, 1) and by 'features.25' as (2, 1, 1, 1)");
-    dt_model_destroy(m);
-    assert_ok(try_create(&m, net, "features.2*=out", 0, 2));
-    dt_model_destroy(m);
-    dt_net_destroy(net);
-}
-
 /* Home on all parts, or each number on one part, in slabs without overlap, backward order. */
 static void check_pieces(const dt_net *net, dt_model *const *m, int parts)
 {
@@ -189,15 +165,18 @@ TEST(modes_and_words)
     static const struct {
         const char *strategy, *words, *refused; /* by four ranks */
         bool searches;
+        int parts, shards; /* 0: auto */
     } cases[] = {
-        {"fc=out", "fc=out", NULL, false},
-        {"auto", "", NULL, true},
-        {"auto_parallel  fc=out", "fc=out", NULL, true},
-        {"data_parallel", "", NULL, false},
-        {"stand_alone", NULL, "4 ranks would train apart", false},
-        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false},
-        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false},
-        {"hybrid_parallel all=out", "all=out", NULL, false},
+        {"fc=out", "fc=out", NULL, false, 0, 0},
+        {"auto", "", NULL, true, 0, 0},
+        {"auto_parallel  fc=out", "fc=out", NULL, true, 0, 0},
+        {"data_parallel", "", NULL, false, 0, 0},
+        {"stand_alone", NULL, "4 ranks would train apart", false, 0, 0},
+        {"data all=out", NULL, "--strategy data cuts no layers, but 'all=out'", false, 0, 0},
+        {"semi_auto", NULL, "write --strategy all=out, or @FILE", false, 0, 0},
+        {"hybrid_parallel all=out", "all=out", NULL, false, 0, 0},
+        {"auto", NULL, "--tensor-parallel 3: 4 ranks are no multiple of it", true, 3, 0},
+        {"all=out", NULL, "at most 2 ranks, or give a new run --shards 2 or more", false, 2, 1},
     };
 
     dt_options_mode = dt_mode_take;
@@ -205,6 +184,8 @@ TEST(modes_and_words)
         dt_options o;
         dt_options_init(&o);
         o.strategy = cases[i].strategy;
+        o.tensor_parallel = cases[i].parts;
+        o.shards = cases[i].shards;
         const dt_status st = dt_options_check(&o, 4);
         if (cases[i].refused)
             assert_fails(st, DT_CONFIG, cases[i].refused);

@@ -122,8 +122,8 @@ TEST(keeps_what_is_forced)
 }
 
 /* VGG-11's convolutions at 32 pixels on 8 ranks. With computing and latency 0 a layer is cut as
- * long as its activations are fewer bytes than its gradients: below 4 k^2 ci co / (h^2 (ci + co))
- * images. */
+ * long as its activations are fewer bytes than its gradients: in bf16 below
+ * 4 k^2 ci co / (h^2 (ci + co)) images. */
 TEST(changes_sides_by_the_rule)
 {
     static const struct {
