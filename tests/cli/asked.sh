@@ -58,7 +58,7 @@ $srun2                        | DT --np 2 TINY           | 64 | --np
 $srun2                        | DT launch --np 2 TINY    | 64 | launch
 PMI_SIZE=2 PMI_RANK=1 SLURM_STEP_NUM_TASKS=1 | DT --np 2 TINY | 64 | --np
 DTRAIN_NP=2                   | DT TINY                  | 76 | DTRAIN_NP is no option: give --np 2
-DTRAIN_NP=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 | DT TINY | 76 | --np .or launch.: 4 ranks are meant
+DTRAIN_NP=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 | DT TINY | 76 | : 4 ranks are meant, but
 PALS_RANKID=1                 | DT TINY                  | 76 | : PALS_RANKID=1: 2 ranks are meant
 NNODES=2 NODE_RANK=1          | DT TINY                  | 76 | NNODES=2 NODE_RANK=1
 NNODES=2 NODE_RANK=1          | DT --np 2 TINY           | 0  | warning: NNODES=2 NODE_RANK=1.* 2 ranks by --np
