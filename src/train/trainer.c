@@ -330,7 +330,8 @@ static dt_status restore(training *t, char path[PATH_MAX])
     DT_TRY(check_place(r, path, &t->at));
     if (!t->session.folder.resumed) { /* lines and the best checkpoint stay in the other folder */
         t->at.metrics_bytes = 0;
-        t->at.best_accuracy = t->at.best_epoch = -1;
+        t->at.best_accuracy = -1;
+        t->at.best_epoch = -1;
     }
     dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
