@@ -65,9 +65,8 @@ static void close_checks(void *state, int code)
     dt_checks *c = state;
 
     (void)code;
-    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++) {
+    for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
         DT_FREE(k->block, k->digest, k->wire);
-    }
     free(c->replay.digest);
     free(c);
 }

@@ -183,11 +183,6 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count)
     return comm_reduce(c, x, count, MPI_INT64_T, MPI_MAX);
 }
 
-dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count)
-{
-    return comm_reduce(c, x, count, MPI_UINT64_T, MPI_MIN);
-}
-
 /* ---- One outcome, one message and one set of values for all ranks ------------------ */
 
 /* What the lowest failed rank sends to the others; as long as a record can be. */
@@ -232,7 +227,7 @@ dt_status dt_comm_agree(dt_comm *c, dt_status local)
     uint64_t x[3] = {local == DT_OK ? world : (uint64_t)c->rank, key, ~key};
     failure f = {.status = (int32_t)local};
 
-    DT_TRY(dt_comm_min_u64(c, x, 3));
+    DT_TRY(comm_reduce(c, x, 3, MPI_UINT64_T, MPI_MIN));
     if (x[0] == world) {
         dt_fail_clear();
         return DT_OK;
@@ -257,7 +252,7 @@ dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
     for (size_t i = 0; i < count; i++)
         all = key_of(key_of(all, fields[i].name), fields[i].value);
     uint64_t x[2] = {all, ~all};
-    DT_TRY(dt_comm_min_u64(c, x, 2));
+    DT_TRY(comm_reduce(c, x, 2, MPI_UINT64_T, MPI_MIN));
     dt_host_name(mine.host);
     for (size_t i = 0; i < count && x[0] != ~x[1]; i++) {
         mine.key = key_of(key_of(0, fields[i].name), fields[i].value);

@@ -58,9 +58,6 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks);
 /* Wait until all requests are complete. */
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
 
-/* x[i] = the smallest over ranks. Collective. */
-dt_status dt_comm_min_u64(dt_comm *c, uint64_t *x, size_t count) DT_MUST_CHECK;
-
 /* A closed exchange's communicator is kept until it is known whether a rank was in mid-step (torn):
  * messages under way would meet those of the next one to which MPI gives its number. */
 void dt_comm_leave(dt_comm *c, MPI_Comm closed, bool torn);
