@@ -32,77 +32,69 @@ void dtd_call_begin(dtd_call call)
 
 /* ---- Comparing --------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t key, uint64_t value)
-{
-    key = (key ^ value) * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
-    return key ^ key >> 29;
-}
+/* A walk over a call's arguments: it makes a key of them, or compares one by one, and the first that
+ * differs ends it, on all ranks. */
+typedef struct comparison {
+    const dtd_group *g;
+    uint64_t key;
+    bool each; /* one by one */
+} comparison;
 
-static uint64_t mix_text(uint64_t key, const char *text)
+/* text NULL: the value is compared, and shown. */
+static dt_status same(comparison *c, const char *what, int64_t value, const char *text)
 {
-    return mix(key, text && text[0] ? dt_hash_bytes(text, strlen(text)).low : 0);
-}
-
-static uint64_t key_of(const dtd_group *g, const dtd_args *a)
-{
-    uint64_t key = mix(a->args, (uint64_t)current);
-
-    for (size_t i = 0; i < a->args; i++)
-        key = mix_text(mix(key, (uint64_t)a->arg[i].value), a->arg[i].text);
-    key = mix(key, a->tensors);
-    for (size_t i = 0; i < a->tensors; i++)
-        key = mix_text(mix(mix(key, a->list[i].count), a->list[i].type), a->list[i].name);
-    for (int r = 0; a->counts && r < g->comm->world; r++)
-        key = mix(key, a->counts[r]);
-    return key;
-}
-
-/* text NULL: the value is shown. */
-static dt_status same(const dtd_group *g, const char *what, int64_t value, const char *text)
-{
+    const uint64_t odd = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
     char name[256], number[32];
 
-    snprintf(name, sizeof name, "%s of %s in group '%s'", what, dtd_call_name[current], g->name);
     snprintf(number, sizeof number, "%lld", (long long)value);
-    return dt_comm_same(g->comm, &(dt_field){name, text ? text : number}, 1);
+    text = text ? text : number;
+    c->key = c->key * odd + dt_hash_bytes(text, strlen(text)).low;
+    if (!c->each)
+        return DT_OK;
+    snprintf(name, sizeof name, "%s of %s in group '%s'", what, dtd_call_name[current], c->g->name);
+    return dt_comm_same(c->g->comm, &(dt_field){name, text}, 1);
 }
 
-/* One by one: the first that differs ends it, on all ranks. */
-static dt_status find_difference(const dtd_group *g, const dtd_args *a)
+static dt_status compare(comparison *c, const dtd_args *a)
 {
     char what[64];
 
-    DT_TRY(dt_comm_same(g->comm, &(dt_field){"the call", dtd_call_name[current]}, 1));
     for (size_t i = 0; i < a->args; i++)
-        DT_TRY(same(g, a->arg[i].name, a->arg[i].value, a->arg[i].text));
-    DT_TRY(same(g, "the number of tensors", (int64_t)a->tensors, NULL));
+        DT_TRY(same(c, a->arg[i].name, a->arg[i].value, a->arg[i].text));
+    DT_TRY(same(c, "the number of tensors", (int64_t)a->tensors, NULL));
     for (size_t i = 0; i < a->tensors; i++) {
         const dtd_tensor *t = &a->list[i];
         snprintf(what, sizeof what, "the name of tensor %zu", i);
-        DT_TRY(same(g, what, 0, t->name ? t->name : ""));
+        DT_TRY(same(c, what, 0, t->name ? t->name : ""));
         snprintf(what, sizeof what, "the count of tensor %zu", i);
-        DT_TRY(same(g, what, (int64_t)t->count, NULL));
+        DT_TRY(same(c, what, (int64_t)t->count, NULL));
         snprintf(what, sizeof what, "the type of tensor %zu", i);
-        DT_TRY(same(g, what, 0, dtd_type_name(t->type)));
+        DT_TRY(same(c, what, 0, dtd_type_name(t->type)));
     }
-    for (int r = 0; a->counts && r < g->comm->world; r++) {
+    for (int r = 0; a->counts && r < c->g->comm->world; r++) {
         snprintf(what, sizeof what, "counts[%d]", r);
-        DT_TRY(same(g, what, (int64_t)a->counts[r], NULL));
+        DT_TRY(same(c, what, (int64_t)a->counts[r], NULL));
     }
-    return dt_fail(DT_BUG, "%s: nothing differs, but its hash", dtd_call_name[current]);
+    return DT_OK;
 }
 
 dt_status dtd_compare(dtd_group *g, dt_status local, const dtd_args *a)
 {
     static const dtd_args none;
-    a = a ? a : &none;
-    const int64_t key = (int64_t)key_of(g, a);
+    comparison c = {.g = g, .key = (uint64_t)current};
+    a = a && local == DT_OK ? a : &none;
+    DT_TRY(compare(&c, a));
+    const int64_t key = (int64_t)c.key;
     int64_t x[] = {local != DT_OK, key, ~key}; /* the largest complement is the smallest key's */
 
     DT_TRY(dt_comm_max_i64(g->comm, x, DT_COUNT_OF(x)));
     if (x[0])
         return dt_comm_agree(g->comm, local);
-    return x[1] == ~x[2] ? DT_OK : find_difference(g, a);
+    if (x[1] == ~x[2])
+        return DT_OK;
+    c.each = true;
+    DT_TRY(dt_comm_same(g->comm, &(dt_field){"the call", dtd_call_name[current]}, 1));
+    return compare(&c, a);
 }
 
 /* ---- Types ------------------------------------------------------------------------- */

@@ -165,8 +165,7 @@ int dtd_ddp_new(dtd_ddp **out, const dtd_tensor *list, size_t count, const dtd_d
         {"accumulate", o.accumulate, NULL},
         {"bucket_mb, in bytes", (int64_t)ddp_bytes(o.bucket_mb), NULL},
         {"first_bucket_mb, in bytes", (int64_t)ddp_bytes(o.first_bucket_mb), NULL}};
-    DTD_TRY(dtd_compare(g, st,
-                        &(dtd_args){arg, DT_COUNT_OF(arg), list, st == DT_OK ? count : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){arg, DT_COUNT_OF(arg), list, count, NULL}));
     st = dt_comm_agree(g->comm, ddp_make(&d, g, list, count, &o));
     if (st == DT_OK)
         st = ddp_open(d, DTD_HOOK_NONE, 0);

@@ -18,7 +18,7 @@ int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
     dt_status st = dtd_check_rank(g, "root", root);
     if (st == DT_OK)
         st = dtd_check_list(list, count, true);
-    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, list, st == DT_OK ? count : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, list, count, NULL}));
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = list[i].count * dtd_size_of(list[i].type);
         for (size_t at = 0; at < bytes; at += MOST) {

@@ -90,7 +90,7 @@ int dtd_sum_new(dtd_sum **out, int leaves, const dtd_tensor *shape, size_t tenso
                      leaves, DTD_MOST_LEAVES);
     if (st == DT_OK)
         st = dtd_check_list(shape, tensors, false);
-    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, st == DT_OK ? tensors : 0, NULL}));
+    DTD_TRY(dtd_compare(g, st, &(dtd_args){&arg, 1, shape, tensors, NULL}));
     st = dt_comm_agree(g->comm, make(&s, leaves, shape, tensors));
     if (st != DT_OK) {
         dtd_sum_free(s);
