@@ -16,21 +16,22 @@ enum {
     COMBINE_SCATTER = 1,      /* lanes; the caller's messages have lane 0 */
     COMBINE_GATHER,
 };
-enum { SCRATCH = COMBINE_AHEAD, PART, OPERAND, KEPT }; /* memory after the pieces' buffers */
 
 struct dt_allreduce {
     dt_comm *comm; /* borrowed */
     dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
-    dt_held *each;      /* [world] one leaf of each rank; owned */
-    void *kept[KEPT];   /* memory, which grows as it must; owned */
-    size_t bytes[KEPT]; /* of each */
-    bool grows;         /* in this call: on all ranks, which had the same calls before */
+    dt_held *each; /* [world] one leaf of each rank; owned */
+    char *memory;  /* grows as it must; owned */
+    size_t bytes;  /* of it */
 
     /* The call under way. */
     dt_allreduce_opts o;
     dt_fold fold;
     bool few;
     size_t most, pieces; /* numbers of a piece; pieces of the largest part */
+    size_t room;         /* bytes of a piece's buffer; those of some pieces begin the memory */
+    char *scratch;       /* for dt_fold_run, and a block of results; in the memory, like the next */
+    dt_operand *operand; /* [o.operands] */
 };
 
 dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
@@ -47,15 +48,6 @@ dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
     return DT_OK;
 }
 
-static void forget(dt_allreduce *k)
-{
-    for (int i = 0; i < KEPT; i++) {
-        free(k->kept[i]);
-        k->kept[i] = NULL;
-        k->bytes[i] = 0;
-    }
-}
-
 void dt_allreduce_destroy(dt_allreduce *k)
 {
     if (!k)
@@ -64,23 +56,23 @@ void dt_allreduce_destroy(dt_allreduce *k)
         dt_post_destroy(k->scatter[i]);
         dt_post_destroy(k->gather[i]);
     }
-    forget(k);
-    free(k->each);
-    free(k);
+    DT_FREE(k->memory, k->each, k);
 }
 
-/* Memory number i has `bytes` from now on. */
-static dt_status keep(dt_allreduce *k, int i, size_t bytes)
+/* From now on there is memory of `bytes`: what grows does so on all ranks, which had the same calls
+ * before, and after a failure all begin anew. Collective. */
+static dt_status keep(dt_allreduce *k, size_t bytes)
 {
-    if (bytes <= k->bytes[i])
+    if (bytes <= k->bytes)
         return DT_OK;
-    free(k->kept[i]);
-    k->bytes[i] = 0;
-    k->grows = true;
-    k->kept[i] = aligned_alloc(64, dt_align(bytes, 64));
-    if (!k->kept[i])
-        return dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", bytes);
-    k->bytes[i] = bytes;
+    free(k->memory);
+    k->bytes = 0;
+    k->memory = aligned_alloc(64, dt_align(bytes, 64));
+    DT_TRY(dt_comm_agree(
+        k->comm, k->memory
+                     ? DT_OK
+                     : dt_fail(DT_NOMEM, "no memory for %zu bytes of a sum's buffers", bytes)));
+    k->bytes = bytes;
     return DT_OK;
 }
 
@@ -118,6 +110,11 @@ static dt_span piece_of(const dt_allreduce *k, int r, size_t piece)
     return (dt_span){part.first + at, DT_MIN(part.count - at, k->most)};
 }
 
+static char *buffer_of(const dt_allreduce *k, size_t piece)
+{
+    return k->memory + piece % COMBINE_AHEAD * k->room;
+}
+
 /* Where this rank's results of a piece go: to the buffer, where it only passes them on. */
 static char *results_of(const dt_allreduce *k, size_t piece, dt_span s)
 {
@@ -126,28 +123,11 @@ static char *results_of(const dt_allreduce *k, size_t piece, dt_span s)
     if (k->o.to == DT_TO_PARTS)
         return out + piece * k->most * k->o.number->bytes;
     if (k->o.to == DT_TO_ROOT && k->comm->rank != k->o.root)
-        return k->kept[piece % COMBINE_AHEAD];
+        return buffer_of(k, piece);
     return out + s.first * k->o.number->bytes;
 }
 
 /* ---- The plan of a call -------------------------------------------------------------- */
-
-static dt_status plan_operands(dt_allreduce *k)
-{
-    if (!k->o.held) {
-        k->each[k->comm->rank].at = k->o.mine;
-        k->o.held = k->each;
-        k->o.operands = k->comm->world;
-    }
-    const size_t operands = (size_t)k->o.operands;
-    DT_TRY(keep(k, OPERAND, operands * sizeof(dt_operand)));
-    DT_TRY(keep(k, PART, operands * sizeof(dt_fold_part)));
-    dt_fold_part *part = k->kept[PART];
-    for (size_t i = 0; i < operands; i++)
-        part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
-    k->fold = dt_fold_over(part, (int)operands);
-    return keep(k, SCRATCH, (size_t)(k->fold.depth + 1) * DT_FOLD_BYTES);
-}
 
 static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
 {
@@ -156,14 +136,27 @@ static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
 
     k->o = *o;
     k->few = o->count * o->number->bytes <= COMBINE_FEW;
-    DT_TRY(plan_operands(k));
-    k->most = DT_MAX(COMBINE_BUFFER / wide / (size_t)k->o.operands / 16 * 16, 16);
+    if (!k->o.held) {
+        k->each[k->comm->rank].at = k->o.mine;
+        k->o.held = k->each;
+        k->o.operands = k->comm->world;
+    }
+    const size_t operands = (size_t)k->o.operands;
+    k->most = DT_MAX(COMBINE_BUFFER / wide / operands / 16 * 16, 16);
     for (int r = 0; r < k->comm->world; r++)
         largest = DT_MAX(largest, part_of(k, r).count);
     k->pieces = (largest + k->most - 1) / k->most;
-    const size_t bytes = dt_align(DT_MIN(largest, k->most) * wide, 8) * (size_t)k->o.operands;
-    for (size_t i = 0; i < DT_MIN(k->pieces, COMBINE_AHEAD) && k->comm->world > 1; i++)
-        DT_TRY(keep(k, (int)i, bytes));
+    k->room = dt_align(dt_align(DT_MIN(largest, k->most) * wide, 8) * operands, 64);
+
+    const size_t rooms = k->comm->world > 1 ? DT_MIN(k->pieces, COMBINE_AHEAD) * k->room : 0;
+    const size_t scratch = (DT_MIN(operands, DT_COUNTER_DEPTH) + 1) * DT_FOLD_BYTES;
+    DT_TRY(keep(k, rooms + scratch + operands * (sizeof(dt_operand) + sizeof(dt_fold_part))));
+    k->scratch = k->memory + rooms;
+    k->operand = (void *)(k->scratch + scratch);
+    dt_fold_part *part = (void *)(k->operand + operands);
+    for (size_t i = 0; i < operands; i++)
+        part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
+    k->fold = dt_fold_over(part, (int)operands);
     return DT_OK;
 }
 
@@ -175,7 +168,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     dt_post *post = k->scatter[piece % COMBINE_AHEAD];
-    char *to = k->kept[piece % COMBINE_AHEAD];
+    char *to = buffer_of(k, piece);
 
     for (int i = 0; i < k->o.operands; i++) {
         const dt_held *h = &k->o.held[i];
@@ -204,23 +197,23 @@ static void fold_piece(dt_allreduce *k, size_t piece, dt_span s)
 {
     const dt_number *n = k->o.number;
     const size_t block = DT_FOLD_BYTES / wide_bytes(k);
-    char *scratch = k->kept[SCRATCH], *out = results_of(k, piece, s);
-    void *wide = scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
-    dt_operand *operand = k->kept[OPERAND];
+    char *out = results_of(k, piece, s);
+    void *wide = k->scratch + (size_t)k->fold.depth * DT_FOLD_BYTES;
 
     for (size_t at = 0; at < s.count; at += block) {
         const size_t count = DT_MIN(s.count - at, block);
-        const char *came = k->kept[piece % COMBINE_AHEAD];
+        const char *came = buffer_of(k, piece);
         for (int i = 0; i < k->o.operands; i++) {
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
             const bool own = h->rank == k->comm->rank;
-            operand[i].at = own ? (const char *)h->at + (s.first + at) * each : came + at * each;
-            operand[i].form = h->leaves == 1 ? n->form : NULL;
+            k->operand[i] =
+                (dt_operand){own ? (const char *)h->at + (s.first + at) * each : came + at * each,
+                             h->leaves == 1 ? n->form : NULL};
             came += own ? 0 : dt_align(s.count * each, 8);
         }
         void *result = n->form ? wide : out + at * n->bytes;
-        dt_fold_run(&k->fold, &n->wide[k->o.op], operand, &result, count, scratch, 1);
+        dt_fold_run(&k->fold, &n->wide[k->o.op], k->operand, &result, count, k->scratch, 1);
         if (k->o.divide > 0)
             n->divide(result, count, k->o.divide);
         if (n->form)
@@ -257,14 +250,7 @@ dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o)
 {
     enum { LAG = COMBINE_AHEAD - 1 };
 
-    k->grows = false;
-    dt_status st = plan(k, o);
-    if (k->grows)
-        st = dt_comm_agree(k->comm, st);
-    if (st != DT_OK) { /* all begin anew */
-        forget(k);
-        return st;
-    }
+    DT_TRY(plan(k, o));
     for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
         if (i >= COMBINE_AHEAD)
             DT_TRY(dt_post_wait(k->gather[i % COMBINE_AHEAD]));
