@@ -23,7 +23,7 @@ static dt_status gather_partials(dt_exchange *x, dt_span tensor)
     MPI_Request request;
 
     for (int r = 1; r < x->comm->world; r++) {
-        count[r] = dt_exchange_partials(x, r) * floats;
+        count[r] = dt_fold_held(&x->fold, r) * floats;
         displace[r] = (x->fold.start[r] - x->fold.start[1]) * floats;
         if (rank == 0 || rank == r)
             dt_exchange_count(x, (size_t)count[r] * sizeof(float), rank == r, rank == 0);

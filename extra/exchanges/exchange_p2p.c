@@ -5,7 +5,7 @@
 
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank)
 {
-    const int received = x->fold.operands - dt_exchange_partials(x, 0);
+    const int received = x->fold.operands - dt_fold_held(&x->fold, 0);
     const size_t most = (size_t)DT_MAX(received, x->comm->world - 1); /* the sum to each, too */
     size_t longest = 0;
 
@@ -34,7 +34,7 @@ static dt_status p2p_tensor(dt_exchange *x, dt_span tensor)
     int n = 0;
 
     for (int of = first; of < end; of++)
-        for (int part = 0; part < dt_exchange_partials(x, of); part++, n++) {
+        for (int part = 0; part < dt_fold_held(&x->fold, of); part++, n++) {
             float *partial = hub ? x->extra + (size_t)n * tensor.count
                                  : dt_exchange_slot(x, part) + tensor.first;
             DT_TRY(dt_exchange_message(x, !hub, partial, tensor.count, NULL, hub ? of : 0, part,

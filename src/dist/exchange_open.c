@@ -207,7 +207,7 @@ static dt_status exchange_plan(dt_exchange *x, const dt_exchange_opts *o)
     x->threshold = (float)o->threshold;
     x->threads = DT_MAX(o->threads, 1);
     x->slots = exchange_slabs_of(x, rank, false);
-    x->partials = dt_exchange_partials(x, rank);
+    x->partials = dt_fold_held(&x->fold, rank);
     if (x->lockstep) /* each leaf has a slot of its own, and all are folded at once */
         DT_TRY(dt_fold_init(&x->leaves,
                             (dt_groups){o->shards, o->shards, x->first, 1, x->end - x->first}, NULL,

@@ -115,12 +115,6 @@ static inline float *dt_exchange_slot(const dt_exchange *x, int slot)
     return x->memory + (size_t)slot * x->floats;
 }
 
-/* How many partial sums rank r has. */
-static inline int dt_exchange_partials(const dt_exchange *x, int r)
-{
-    return x->fold.start[r + 1] - x->fold.start[r];
-}
-
 /* A partial sum of rank r of the team. [floats] */
 static inline float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
 {

@@ -60,7 +60,7 @@ static dt_span tree_piece(const tree_pass *k, int member)
 /* How many partial sums a member has. */
 static int tree_held(const tree_pass *k, int member)
 {
-    return k->held->start[k->base + member + 1] - k->held->start[k->base + member];
+    return dt_fold_held(k->held, k->base + member);
 }
 
 /* How the sum of so many leaves travels. */
@@ -131,8 +131,7 @@ static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int leve
     k.mine = tree_piece(&k, k.me);
     tree_count_rooms(x, &k);
     if (!k.last)
-        k.room[3] =
-            (size_t)(x->across.start[group + 1] - x->across.start[group]) * tree_room(NULL, k.mine);
+        k.room[3] = (size_t)dt_fold_held(&x->across, group) * tree_room(NULL, k.mine);
     return k;
 }
 

@@ -44,6 +44,10 @@ typedef struct dt_fold {
     int *start;          /* [groups + 1] index of each group's first operand; owned */
     dt_fold_part *part;  /* [operands]; owned */
 } dt_fold;
+static inline int dt_fold_held(const dt_fold *f, int group) /* operands of the group */
+{
+    return f->start[group + 1] - f->start[group];
+}
 /* DT_NOMEM. f is to be released whatever the outcome.
  *   only   leaves that take part, numbered from 0; NULL: all
  *   whole  these are all leaves of the tree, so there is one root */

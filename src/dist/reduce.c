@@ -42,11 +42,6 @@ struct dt_reduce {
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-static int held(const reduce_level *k, int member)
-{
-    return k->fold.start[member + 1] - k->fold.start[member];
-}
-
 /* A level over the group of shards that begins with `first`. */
 static dt_status plan_level(dt_reduce *t, dt_groups groups, int first, bool whole)
 {
@@ -59,8 +54,8 @@ static dt_status plan_level(dt_reduce *t, dt_groups groups, int first, bool whol
         .groups = groups, .me = (t->comm->rank - groups.first) / groups.step, .end = own_end};
     DT_TRY(dt_fold_init(&k->fold, groups, &(dt_subtree){(unsigned)first, (unsigned)(end - first)},
                         whole));
-    if (groups.step == 1 && (all || k->fold.operands > held(k, k->me)))
-        t->passed += (size_t)held(k, k->me);
+    if (groups.step == 1 && (all || k->fold.operands > dt_fold_held(&k->fold, k->me)))
+        t->passed += (size_t)dt_fold_held(&k->fold, k->me);
     t->most_slots = DT_MAX(t->most_slots, slots);
     return dt_calloc(&k->values, (size_t)k->fold.operands, t->stride, "sums over shards");
 }
@@ -185,8 +180,9 @@ static dt_status level_pass(const dt_reduce *t, const reduce_level *k, MPI_Reque
 
     for (int i = 1; i < k->groups.count; i++) {
         const int other = (k->me + i) % k->groups.count, rank = place + other * step;
-        const size_t theirs = (size_t)held(k, other) * t->stride;
-        const size_t mine = all || theirs > 0 ? (size_t)held(k, k->me) * t->stride : 0;
+        const size_t theirs = (size_t)dt_fold_held(&k->fold, other) * t->stride;
+        const size_t mine =
+            all || theirs > 0 ? (size_t)dt_fold_held(&k->fold, k->me) * t->stride : 0;
         DT_TRY(dt_comm_message(on, false, value_of(t, k, other), theirs, MPI_BYTE, rank,
                                DT_TAG_REDUCE, *r));
         *r += theirs > 0;
