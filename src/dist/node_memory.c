@@ -37,12 +37,6 @@ static dt_status node_create(const dt_node_mem *m, dt_lent *s, int *fd)
     return error ? node_failed(m, "creating it", error) : DT_OK;
 }
 
-static dt_status node_find(const dt_node_mem *m, const dt_lent *s, int *fd)
-{
-    const int error = dt_borrow(s, fd);
-    return error ? node_failed(m, "finding it in /proc", error) : DT_OK;
-}
-
 /* Every rank reserves and touches a share of the pages, which puts them near ranks of all
  * sockets. */
 static dt_status node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
@@ -71,15 +65,14 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd)
 {
     dt_lent s = {.fd = -1};
     MPI_Request request;
-    dt_status st = c->node_rank == 0 ? node_create(m, &s, fd) : DT_OK;
+    const dt_status st = c->node_rank == 0 ? node_create(m, &s, fd) : DT_OK;
 
     DT_MPI(MPI_Ibcast(&s, sizeof s, MPI_BYTE, 0, c->own->team, &request));
     DT_TRY(dt_comm_wait(c, &request, 1));
     if (s.fd < 0) /* the first rank knows why */
         return st;
-    if (c->node_rank != 0)
-        st = node_find(m, &s, fd);
-    return st == DT_OK ? node_reserve(c, m, *fd) : st;
+    const int error = c->node_rank != 0 ? dt_borrow(&s, fd) : 0;
+    return error ? node_failed(m, "finding it in /proc", error) : node_reserve(c, m, *fd);
 }
 
 dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
