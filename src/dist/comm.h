@@ -13,7 +13,6 @@ struct dt_comm_own {
     MPI_Comm all, machine, team;
     bool started;     /* MPI was started, so it must be finished */
     bool crowded;     /* the machine has more ranks than cores: waiting must not spin */
-    int node;         /* index of this rank's */
     int *node_start;  /* [nodes + 1] first rank of each node; owned; NULL without MPI */
     int split;        /* how many nodes this machine counts as */
     int few;          /* for dt_fold_group: DT_FEW, but in tests */

@@ -65,8 +65,6 @@ static dt_status comm_form_nodes(dt_comm *c)
         if (own->node_start[r])
             own->node_start[c->nodes++] = r;
     own->node_start[c->nodes] = c->world;
-    for (own->node = 0; own->node_start[own->node + 1] <= c->rank;)
-        own->node++;
     return DT_OK;
 }
 
