@@ -10,11 +10,7 @@ static dt_status buckets_start(dt_exchange *x, size_t b)
 
 static dt_status buckets_advance(dt_exchange *x, size_t b, bool *done)
 {
-    int complete = 0;
-
-    DT_MPI(MPI_Test(&x->request[b], &complete, MPI_STATUS_IGNORE));
-    *done = complete != 0;
-    return DT_OK;
+    return dt_comm_test(&x->request[b], 1, done);
 }
 
 const dt_exchange_row dt_exchange_row_buckets = {

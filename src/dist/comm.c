@@ -52,12 +52,21 @@ void dt_comm_idle(const dt_comm *c, unsigned *looks)
         sched_yield();
 }
 
+dt_status dt_comm_test(MPI_Request *request, int count, bool *done)
+{
+    int flag = 0;
+
+    DT_MPI(MPI_Testall(count, request, &flag, MPI_STATUSES_IGNORE));
+    *done = flag != 0;
+    return DT_OK;
+}
+
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count)
 {
-    int done = 0;
+    bool done = false;
 
     for (unsigned looks = 0; count > 0; dt_comm_idle(c, &looks)) { /* without MPI there are none */
-        DT_MPI(MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE));
+        DT_TRY(dt_comm_test(request, count, &done));
         if (done)
             break;
     }

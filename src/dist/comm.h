@@ -54,7 +54,8 @@ dt_status dt_comm_message(MPI_Comm on, bool sends, const void *at, size_t count,
  * are short. */
 void dt_comm_idle(const dt_comm *c, unsigned *looks);
 
-/* Wait until all requests are complete. */
+/* *done = whether all requests are complete; or wait until they are. */
+dt_status dt_comm_test(MPI_Request *request, int count, bool *done) DT_MUST_CHECK;
 dt_status dt_comm_wait(const dt_comm *c, MPI_Request *request, int count) DT_MUST_CHECK;
 
 /* A closed exchange's communicator is kept until it is known whether a rank was in mid-step (torn):

@@ -372,21 +372,12 @@ static void tree_fold(dt_exchange *x, size_t b)
     dt_fold_run(&x->inner, &dt_fold_f32, x->operand, x->result, mine.count, x->scratch, x->threads);
 }
 
-static dt_status tree_complete(MPI_Request *r, int count, bool *complete)
-{
-    int flag = 0;
-
-    DT_MPI(MPI_Testall(count, r, &flag, MPI_STATUSES_IGNORE));
-    *complete = flag != 0;
-    return DT_OK;
-}
-
 /* Partial sums of a level come in, and those of the next go out, or the sum goes back. */
 static dt_status tree_gather(dt_exchange *x, tree_pass *k)
 {
     if (!k->going || k->folded)
         return DT_OK;
-    DT_TRY(tree_complete(k->in, k->ins, &k->folded));
+    DT_TRY(dt_comm_test(k->in, k->ins, &k->folded));
     if (!k->folded)
         return DT_OK;
     tree_fold_parts(x, k);
@@ -397,13 +388,13 @@ static dt_status tree_gather(dt_exchange *x, tree_pass *k)
 static dt_status tree_scatter(dt_exchange *x, tree_pass *k)
 {
     if (k->going && !k->sent) {
-        DT_TRY(tree_complete(k->out, k->outs, &k->sent));
+        DT_TRY(dt_comm_test(k->out, k->outs, &k->sent));
         if (k->sent)
             DT_TRY(tree_receive_sums(x, k));
     }
     if (!k->sent || !k->returned || k->done)
         return DT_OK;
-    DT_TRY(tree_complete(k->back, 2 * (k->members - 1), &k->done));
+    DT_TRY(dt_comm_test(k->back, 2 * (k->members - 1), &k->done));
     if (!k->done)
         return DT_OK;
     tree_unpack_sums(x, k);
