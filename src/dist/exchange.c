@@ -12,6 +12,38 @@
 
 #include <assert.h>
 
+/* ---- Teams ----------------------------------------------------------------------- */
+
+/* Publish this rank's progress to its team. */
+static void exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
+{
+    if (x->line)
+        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
+                              memory_order_release);
+}
+
+/* Whether all ranks of the team are as far; what they wrote before is then visible. */
+static bool exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
+{
+    for (int i = 0; x->line && i < x->team_ranks; i++)
+        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
+            return false;
+    return true;
+}
+
+dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
+{
+    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
+}
+
+void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
+{
+    for (int r = 0; r < x->team_ranks; r++)
+        for (int i = f->start[r]; i < f->start[r + 1]; i++)
+            x->operand[i] =
+                (dt_operand){.at = dt_exchange_team_partial(x, r, i - f->start[r]) + at};
+}
+
 /* ---- Leaves ---------------------------------------------------------------------- */
 
 float *dt_exchange_leaf(dt_exchange *x)
@@ -85,16 +117,19 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     x->started = b + 1;
     if (x->oldest == b)
         x->oldest_began = dt_activity_clock();
+    exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return x->row->start ? x->row->start(x, b) : DT_OK;
 }
 
 /* ---- Progress -------------------------------------------------------------------- */
 
-/* Advance all buckets that are under way. */
+/* Advance all buckets that are under way, and folded by the whole team. */
 static dt_status exchange_poll(dt_exchange *x)
 {
     for (size_t b = x->oldest; b < x->started; b++) {
         bool done = !x->row->advance;
+        if (!exchange_all(x, DT_FOLDED, x->step * x->buckets + b + 1))
+            break;
         if (!done)
             DT_TRY(x->row->advance(x, b, &done));
         if (b != x->oldest || !done)
@@ -141,36 +176,6 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     return DT_OK;
 }
 
-/* ---- Teams ----------------------------------------------------------------------- */
-
-dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket)
-{
-    return dt_spans_slice(x->bucket[bucket], x->comm->rank - x->team_first, x->team_ranks);
-}
-
-void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
-{
-    for (int r = 0; r < x->team_ranks; r++)
-        for (int i = f->start[r]; i < f->start[r + 1]; i++)
-            x->operand[i] =
-                (dt_operand){.at = dt_exchange_team_partial(x, r, i - f->start[r]) + at};
-}
-
-void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count)
-{
-    if (x->line)
-        atomic_store_explicit(&x->line[x->comm->rank - x->team_first].count[which], count,
-                              memory_order_release);
-}
-
-bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count)
-{
-    for (int i = 0; x->line && i < x->team_ranks; i++)
-        if (atomic_load_explicit(&x->line[i].count[which], memory_order_acquire) < count)
-            return false;
-    return true;
-}
-
 /* ---- Finishing a step ------------------------------------------------------------ */
 
 /* MPI moves this rank's pending messages only when it is called. */
@@ -178,7 +183,7 @@ static dt_status exchange_await(dt_exchange *x, dt_exchange_mark which, uint64_t
 {
     int flag = 0;
 
-    for (unsigned looks = 0; !dt_exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
+    for (unsigned looks = 0; !exchange_all(x, which, count); dt_comm_idle(x->comm, &looks))
         if (x->teams > 1)
             DT_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->mpi, &flag, MPI_STATUS_IGNORE));
     return DT_OK;
@@ -213,7 +218,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
     if (x->writing || x->next != x->end)
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
                        x->next);
-    dt_exchange_tell(x, DT_FINISHED, x->step + 1);
+    exchange_tell(x, DT_FINISHED, x->step + 1);
     if (x->comm->world > 1)
         DT_TRY(exchange_drain(x));
     x->step++;
@@ -239,7 +244,7 @@ dt_status dt_exchange_publish(dt_exchange *x)
     const int64_t began = dt_activity_clock();
 
     x->published++;
-    dt_exchange_tell(x, DT_PUBLISHED, x->published);
+    exchange_tell(x, DT_PUBLISHED, x->published);
     DT_TRY(exchange_await(x, DT_PUBLISHED, x->published));
     dt_record(DT_LANE_WAIT, DT_IN_weights, x->floats * sizeof(float), began);
     return DT_OK;

@@ -23,9 +23,9 @@ typedef struct dt_exchange_row {
     dt_status (*open)(dt_exchange *x); /* takes memory and does not communicate. Optional */
     /* The partial sums of bucket b are final. It must not wait. Optional. */
     dt_status (*start)(dt_exchange *x, size_t b);
-    /* Whether the sum of bucket b, which has been started, is complete in x->owned. It is called
-     * again and again, for all buckets in turn, and must not wait. Optional: a started bucket is
-     * complete. */
+    /* Whether the sum of bucket b, whose partial sums are final in the whole team, is complete in
+     * x->owned. It is called again and again, for all buckets in turn, and must not wait. Optional:
+     * a started bucket is complete. */
     dt_status (*advance)(dt_exchange *x, size_t b, bool *done);
     /* For each tensor in turn, after all buckets are complete; it may wait. Optional. */
     dt_status (*tensor)(dt_exchange *x, dt_span tensor);
@@ -126,11 +126,6 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
 /* The rank's slice of a bucket: 1/team_ranks of it, cut at multiples of 16 floats. It owns these
  * slices if the exchange shares, else the whole slab. */
 dt_span dt_exchange_own_slice(const dt_exchange *x, size_t bucket);
-
-/* Publish this rank's progress. */
-void dt_exchange_tell(dt_exchange *x, dt_exchange_mark which, uint64_t count);
-/* Whether all ranks of the team are as far; what they wrote before is then visible. */
-bool dt_exchange_all(const dt_exchange *x, dt_exchange_mark which, uint64_t count);
 
 /* dt_comm_message on x->mpi, with statistics.
  *   form  of the numbers in data */

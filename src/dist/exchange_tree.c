@@ -355,7 +355,6 @@ static dt_status tree_start(dt_exchange *x, size_t b)
         k->going = k->folded = k->sent = k->returned = k->done = false;
         DT_TRY(tree_receive_parts(x, k));
     }
-    dt_exchange_tell(x, DT_FOLDED, x->step * x->buckets + b + 1);
     return DT_OK;
 }
 
@@ -406,8 +405,6 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
     tree_pass *k = tree_passes(x, b);
 
     if (!k->going) {
-        if (!dt_exchange_all(x, DT_FOLDED, x->step * x->buckets + b + 1))
-            return DT_OK;
         tree_fold(x, b);
         DT_TRY(tree_send_parts(x, k));
     }
