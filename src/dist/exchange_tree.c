@@ -14,8 +14,6 @@
 #include "exchange_row.h"
 #include "spans.h"
 
-enum { LEVELS = 2 };
-
 /* A bucket on a level: ranks exchange pieces of a span with each other. Member i is rank first +
  * i * step, whose partial sums are the operands of group base + i of `held`. */
 typedef struct tree_pass {
@@ -25,11 +23,10 @@ typedef struct tree_pass {
     bool last;
     int ins, outs, tag; /* of partial sums; sums have the next tag. Messages between two ranks match
                          * by order: part after part */
-    size_t room[4];     /* floats of these: */
-    float *received;    /* my piece of all other members' partial sums */
-    float *packed;      /* parts on their way to other members */
-    float *sums;        /* packed: my piece's, then those of others */
-    float *made;        /* partial sums for the next level */
+    size_t received;    /* floats from x->extra on to my piece of other members' partial sums, */
+    size_t packed;      /* to parts on their way to other members, */
+    size_t sums;        /* to packed sums: my piece's, then those of others, */
+    size_t made;        /* and to partial sums for the next level */
     MPI_Request *in, *out, *back; /* partial sums; sums to others, then to me */
     bool going;                   /* the partial sums are complete and on their way */
     bool folded;                  /* so is my piece of all members' */
@@ -39,7 +36,7 @@ typedef struct tree_pass {
 } tree_pass;
 
 typedef struct tree_state {
-    tree_pass *pass;      /* [buckets][LEVELS] */
+    tree_pass *pass;      /* [buckets][tree_levels()] */
     float **part;         /* [inner.roots] where the team's partial sums lie. [floats] */
     MPI_Request *request; /* of all buckets */
     size_t requests;
@@ -47,9 +44,9 @@ typedef struct tree_state {
 
 /* ---- Levels ---------------------------------------------------------------------- */
 
-static int tree_levels(const dt_exchange *x)
+static size_t tree_levels(const dt_exchange *x)
 {
-    return x->group_teams < x->teams ? LEVELS : 1;
+    return x->group_teams < x->teams ? 2 : 1;
 }
 
 static dt_span tree_piece(const tree_pass *k, int member)
@@ -87,25 +84,31 @@ static size_t tree_room(const dt_form *form, dt_span piece)
     return dt_align(dt_form_bytes(form, piece.count), 64) / sizeof(float);
 }
 
-static void tree_count_rooms(const dt_exchange *x, tree_pass *k)
+/* Its places in the extra memory, of which *floats are taken. */
+static void tree_place(const dt_exchange *x, tree_pass *k, size_t *floats)
 {
     const dt_form *form = tree_form_sum(x);
 
-    for (int i = 0; i < k->members; i++) {
+    k->received = *floats;
+    for (int i = 0; i < k->members; i++)
         for (int j = 0; j < tree_held(k, i) && i != k->me; j++, k->ins++)
-            k->room[0] += tree_room(tree_form_of(x, k, i, j), k->mine);
+            *floats += tree_room(tree_form_of(x, k, i, j), k->mine);
+    k->packed = *floats;
+    for (int i = 0; i < k->members; i++)
         for (int j = 0; j < tree_held(k, k->me) && i != k->me; j++, k->outs++)
             if (tree_form_of(x, k, k->me, j))
-                k->room[1] += tree_room(tree_form_of(x, k, k->me, j), tree_piece(k, i));
-        if (form)
-            k->room[2] += tree_room(form, tree_piece(k, i));
-    }
+                *floats += tree_room(tree_form_of(x, k, k->me, j), tree_piece(k, i));
+    k->sums = *floats;
+    for (int i = 0; i < k->members && form; i++)
+        *floats += tree_room(form, tree_piece(k, i));
+    k->made = *floats;
 }
 
-/* Bucket b on that rank and level: the slice, divided among the group's teams; then the piece of
- * it, among the groups. */
-static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int level)
+/* Pass i of that rank, a bucket on a level: the slice, divided among the group's teams; then the
+ * piece of it, among the groups. */
+static tree_pass tree_pass_of(const dt_exchange *x, size_t i, int rank, size_t *floats)
 {
+    const size_t levels = tree_levels(x), level = i % levels;
     const int each = x->group_teams, ranks = x->team_ranks, team = rank / ranks;
     const int group = team / each, place = rank % ranks;
     tree_pass k = {.held = &x->outer,
@@ -115,10 +118,10 @@ static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int leve
                    .me = team % each,
                    .first = group * each * ranks + place,
                    .step = ranks,
-                   .last = level + 1 == tree_levels(x),
-                   .tag = (int)(b * LEVELS + (size_t)level) * 2};
+                   .last = level + 1 == levels,
+                   .tag = (int)i * 2};
 
-    k.span = dt_spans_slice(x->bucket[b], place, ranks);
+    k.span = dt_spans_slice(x->bucket[i / levels], place, ranks);
     if (level > 0) {
         k.span = tree_piece(&k, k.me);
         k.held = k.fold = &x->across;
@@ -129,9 +132,9 @@ static tree_pass tree_pass_of(const dt_exchange *x, size_t b, int rank, int leve
         k.step = each * ranks;
     }
     k.mine = tree_piece(&k, k.me);
-    tree_count_rooms(x, &k);
+    tree_place(x, &k, floats);
     if (!k.last)
-        k.room[3] = (size_t)dt_fold_held(&x->across, group) * tree_room(NULL, k.mine);
+        *floats += (size_t)dt_fold_held(&x->across, group) * tree_room(NULL, k.mine);
     return k;
 }
 
@@ -141,11 +144,8 @@ static size_t tree_extra(const dt_exchange *x, int rank)
 {
     size_t floats = 0;
 
-    for (size_t b = 0; b < x->buckets; b++)
-        for (int level = 0; level < tree_levels(x); level++) {
-            const tree_pass k = tree_pass_of(x, b, rank, level);
-            floats += k.room[0] + k.room[1] + k.room[2] + k.room[3];
-        }
+    for (size_t i = 0; i < x->buckets * tree_levels(x); i++)
+        tree_pass_of(x, i, rank, &floats);
     return floats;
 }
 
@@ -163,35 +163,28 @@ static void tree_find_parts(const dt_exchange *x, tree_state *t)
 static dt_status tree_open(dt_exchange *x)
 {
     const char *what = "the exchange";
-    float *at = x->extra;
+    const size_t passes = x->buckets * tree_levels(x);
+    size_t floats = 0;
     tree_state *t = NULL;
 
     DT_TRY(dt_calloc(&t, 1, sizeof *t, what));
     x->state = t;
     DT_TRY(dt_calloc(&t->part, (size_t)x->inner.roots, sizeof *t->part, what));
-    DT_TRY(dt_calloc(&t->pass, x->buckets * LEVELS, sizeof *t->pass, what));
+    DT_TRY(dt_calloc(&t->pass, passes, sizeof *t->pass, what));
     tree_find_parts(x, t);
-    for (size_t i = 0; i < x->buckets * LEVELS; i++) {
-        tree_pass *k = &t->pass[i];
-        if ((int)(i % LEVELS) >= tree_levels(x))
-            continue;
-        *k = tree_pass_of(x, i / LEVELS, x->comm->rank, (int)(i % LEVELS));
-        k->received = at;
-        k->packed = k->received + k->room[0];
-        k->sums = k->packed + k->room[1];
-        k->made = k->sums + k->room[2];
-        at = k->made + k->room[3];
-        t->requests += (size_t)(k->ins + k->outs + 2 * (k->members - 1));
+    for (size_t i = 0; i < passes; i++) {
+        t->pass[i] = tree_pass_of(x, i, x->comm->rank, &floats);
+        t->requests += (size_t)(t->pass[i].ins + t->pass[i].outs + 2 * (t->pass[i].members - 1));
     }
     DT_TRY(dt_calloc(&t->request, t->requests, sizeof *t->request, what));
     for (size_t i = 0; i < t->requests; i++)
         t->request[i] = MPI_REQUEST_NULL;
     MPI_Request *r = t->request;
-    for (tree_pass *k = t->pass; k < t->pass + x->buckets * LEVELS; k++) {
+    for (tree_pass *k = t->pass; k < t->pass + passes; k++) {
         k->in = r;
         k->out = k->in + k->ins;
         k->back = k->out + k->outs;
-        r = k->back + 2 * DT_MAX(k->members - 1, 0);
+        r = k->back + 2 * (k->members - 1);
     }
     return DT_OK;
 }
@@ -227,13 +220,13 @@ static float *tree_part(const dt_exchange *x, const tree_pass *k, int j)
 {
     if (k->held == &x->outer)
         return ((tree_state *)x->state)->part[j] + k->span.first;
-    return k[-1].made + (size_t)j * tree_room(NULL, k->span);
+    return x->extra + k[-1].made + (size_t)j * tree_room(NULL, k->span);
 }
 
 static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
 {
     MPI_Request *r = k->in;
-    float *received = k->received;
+    float *received = x->extra + k->received;
 
     for (int from = 0; from < k->members; from++)
         for (int j = 0; j < tree_held(k, from) && from != k->me; j++) {
@@ -248,7 +241,7 @@ static dt_status tree_receive_parts(dt_exchange *x, tree_pass *k)
 static dt_status tree_send_parts(dt_exchange *x, tree_pass *k)
 {
     MPI_Request *r = k->out;
-    float *packed = k->packed;
+    float *packed = x->extra + k->packed;
 
     for (int step = 1; step < k->members; step++) {
         const int to = tree_after(k, step);
@@ -272,7 +265,7 @@ static dt_status tree_send_parts(dt_exchange *x, tree_pass *k)
 /* All members' partial sums of my piece: into the sum, or into partial sums for the next level. */
 static void tree_fold_parts(dt_exchange *x, tree_pass *k)
 {
-    const float *received = k->received;
+    const float *received = x->extra + k->received;
     int i = 0;
 
     for (int from = 0; from < k->members; from++)
@@ -287,8 +280,8 @@ static void tree_fold_parts(dt_exchange *x, tree_pass *k)
             received += tree_room(form, k->mine);
         }
     for (int j = 0; j < k->fold->roots; j++)
-        x->result[j] =
-            k->last ? x->sum + k->mine.first : k->made + (size_t)j * tree_room(NULL, k->mine);
+        x->result[j] = k->last ? x->sum + k->mine.first
+                               : x->extra + k->made + (size_t)j * tree_room(NULL, k->mine);
     dt_fold_run(k->fold, &dt_fold_f32, x->operand, x->result, k->mine.count, x->scratch, 1);
 }
 
@@ -296,7 +289,7 @@ static void tree_fold_parts(dt_exchange *x, tree_pass *k)
 static float *tree_sums(const dt_exchange *x, const tree_pass *k, int step)
 {
     const dt_form *form = tree_form_sum(x);
-    float *at = k->sums;
+    float *at = x->extra + k->sums;
 
     if (!form)
         return x->sum + tree_piece(k, tree_after(k, step)).first;
@@ -311,7 +304,7 @@ static dt_status tree_return_sums(dt_exchange *x, tree_pass *k)
     MPI_Request *r = k->back;
 
     if (form)
-        form->pack(k->sums, x->sum + k->mine.first, k->mine.count);
+        form->pack(tree_sums(x, k, 0), x->sum + k->mine.first, k->mine.count);
     for (int step = 1; step < k->members; step++)
         DT_TRY(dt_exchange_message(x, true, tree_sums(x, k, 0), k->mine.count, form,
                                    tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
@@ -345,12 +338,12 @@ static void tree_unpack_sums(dt_exchange *x, tree_pass *k)
 
 static tree_pass *tree_passes(const dt_exchange *x, size_t b)
 {
-    return &((tree_state *)x->state)->pass[b * LEVELS];
+    return &((tree_state *)x->state)->pass[b * tree_levels(x)];
 }
 
 static dt_status tree_start(dt_exchange *x, size_t b)
 {
-    for (int level = 0; level < tree_levels(x); level++) {
+    for (size_t level = 0; level < tree_levels(x); level++) {
         tree_pass *k = tree_passes(x, b) + level;
         k->going = k->folded = k->sent = k->returned = k->done = false;
         DT_TRY(tree_receive_parts(x, k));
@@ -408,9 +401,9 @@ static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
         tree_fold(x, b);
         DT_TRY(tree_send_parts(x, k));
     }
-    for (int level = 0; level < tree_levels(x); level++)
+    for (size_t level = 0; level < tree_levels(x); level++)
         DT_TRY(tree_gather(x, k + level));
-    for (int level = tree_levels(x); level-- > 0;)
+    for (size_t level = tree_levels(x); level-- > 0;)
         DT_TRY(tree_scatter(x, k + level));
     *done = k->done;
     return DT_OK;
