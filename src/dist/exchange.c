@@ -61,18 +61,6 @@ float *dt_exchange_leaf(dt_exchange *x)
     return dt_exchange_slot(x, x->leaf);
 }
 
-/* Fold a span of slots [first, first + operands), those from `leaf` on being leaves, into slots
- * from `first` on. */
-static void fold_slots(dt_exchange *x, dt_span span, const dt_fold *f, int first, int leaf)
-{
-    for (int i = 0; i < f->operands; i++)
-        x->operand[i] = (dt_operand){dt_exchange_slot(x, first + i) + span.first,
-                                     first + i >= leaf ? x->compress->leaf : NULL};
-    for (int root = 0; root < f->roots; root++)
-        x->result[root] = dt_exchange_slot(x, first + root) + span.first;
-    dt_fold_run(f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch, x->threads);
-}
-
 /* In place, with what was left of the shard's last one. */
 static void quantise_leaves(dt_exchange *x, dt_span span)
 {
@@ -85,10 +73,12 @@ static void quantise_leaves(dt_exchange *x, dt_span span)
                               span.count, x->threads);
 }
 
+/* The top slots, of which the last one is a leaf; with `lockstep` all slots, which are leaves. */
 static void fold_leaves(dt_exchange *x, dt_span span)
 {
     dt_fold_part part[DT_COUNTER_DEPTH];
-    const dt_fold f = dt_fold_cascade(part, x->merges + 1);
+    const dt_fold f = x->lockstep ? x->leaves : dt_fold_cascade(part, x->merges + 1);
+    const int first = x->lockstep ? 0 : x->leaf - x->merges, leaf = x->lockstep ? 0 : x->leaf;
 
     if (x->first == x->end) {
         memset(dt_exchange_slot(x, 0) + span.first, 0, span.count * sizeof(float));
@@ -96,10 +86,14 @@ static void fold_leaves(dt_exchange *x, dt_span span)
     }
     if (x->residual)
         quantise_leaves(x, span);
-    if (x->lockstep)
-        fold_slots(x, span, &x->leaves, 0, 0);
-    else if (x->merges > 0 || x->compress->leaf)
-        fold_slots(x, span, &f, x->leaf - x->merges, x->leaf);
+    if (f.operands == f.roots && !x->compress->leaf)
+        return;
+    for (int i = 0; i < f.operands; i++)
+        x->operand[i] = (dt_operand){dt_exchange_slot(x, first + i) + span.first,
+                                     first + i >= leaf ? x->compress->leaf : NULL};
+    for (int root = 0; root < f.roots; root++)
+        x->result[root] = dt_exchange_slot(x, first + root) + span.first;
+    dt_fold_run(&f, &dt_fold_f32, x->operand, x->result, span.count, x->scratch, x->threads);
 }
 
 /* The leaves' bucket is final; with the last leaf, so are the rank's partial sums. A rank without
