@@ -104,10 +104,6 @@ static dt_status fold_bucket(dt_exchange *x, size_t b)
     if (x->next < x->end)
         return DT_OK;
     x->final_ns[b] = dt_activity_clock();
-    if (x->comm->world == 1) { /* the partial sums are all there are */
-        fold_slots(x, x->bucket[b], &x->fold, 0, x->slots);
-        return DT_OK;
-    }
     x->started = b + 1;
     if (x->oldest == b)
         x->oldest_began = dt_activity_clock();
@@ -129,7 +125,7 @@ static dt_status exchange_poll(dt_exchange *x)
         if (b != x->oldest || !done)
             continue;
         x->oldest++;
-        if (x->row->advance) /* else tensors are sent after all */
+        if (x->row->advance && x->comm->world > 1) /* else nothing, or tensors after all, is sent */
             x->oldest_began = dt_record(DT_LANE_BUCKET, (int)DT_MIN(b, DT_RECORD_KINDS - 1),
                                         x->bucket[b].count * sizeof(float), x->oldest_began);
     }
@@ -213,8 +209,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
         return dt_fail(DT_BUG, "a gradient sum over shards [%d, %d) ended at %d", x->first, x->end,
                        x->next);
     exchange_tell(x, DT_FINISHED, x->step + 1);
-    if (x->comm->world > 1)
-        DT_TRY(exchange_drain(x));
+    DT_TRY(exchange_drain(x));
     x->step++;
     DT_TRY(exchange_await(x, DT_FINISHED, x->step));
     x->next = x->first;

@@ -32,22 +32,23 @@ static dt_status exchange_choose(dt_exchange *x, const char *name)
 {
     const bool any = strcmp(name, "auto") == 0;
 
-    for (size_t i = 0; dt_exchange_rows[i] && !x->row; i++)
+    for (size_t i = 0; dt_exchange_rows[i] && !x->named; i++)
         if (any ? !exchange_row_declines(x, dt_exchange_rows[i])
                 : strcmp(name, dt_exchange_rows[i]->name) == 0)
-            x->row = dt_exchange_rows[i];
-    if (!x->row && dt_words_have(DT_EXCHANGE_LIST(DT_WORD), name))
+            x->named = dt_exchange_rows[i];
+    if (!x->named && dt_words_have(DT_EXCHANGE_LIST(DT_WORD), name))
         return dt_fail(DT_UNSUPPORTED, "exchange %s: this build is the core (DTRAIN_EXTRAS)", name);
-    if (!x->row)
+    if (!x->named)
         return dt_fail(DT_CONFIG,
                        "--exchange %s is not for training; use one of: "
                        "auto" DT_EXCHANGE_LIST(DT_WORD),
                        name);
-    if (exchange_row_declines(x, x->row))
+    if (exchange_row_declines(x, x->named))
         return dt_fail(DT_UNSUPPORTED,
                        "exchange %s: the ranks run on %d nodes, which share no memory; use "
                        "--exchange tree",
-                       x->row->name, x->comm->nodes);
+                       x->named->name, x->comm->nodes);
+    x->row = x->comm->world > 1 ? x->named : &dt_exchange_row_shared;
     return DT_OK;
 }
 
@@ -105,9 +106,8 @@ static int exchange_slabs_of(const dt_exchange *x, int r, bool residuals)
 /* Floats of one rank's slots, residuals and extra memory. */
 static size_t exchange_region(const dt_exchange *x, int rank)
 {
-    const bool alone = x->comm->world == 1;
-    const size_t extra = !alone && x->row->extra ? x->row->extra(x, rank) : 0;
-    const size_t beside = !alone && x->row->beside ? x->floats : 0;
+    const size_t extra = x->row->extra ? x->row->extra(x, rank) : 0;
+    const size_t beside = x->row->beside ? x->floats : 0;
     return (size_t)exchange_slabs_of(x, rank, true) * x->floats + dt_align(extra + beside, 16);
 }
 
@@ -137,7 +137,7 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->residual = x->compress->quantise ? dt_exchange_slot(x, x->slots) : NULL;
     x->extra = dt_exchange_slot(x, exchange_slabs_of(x, x->comm->rank, true));
-    if (x->row->beside && x->comm->world > 1) {
+    if (x->row->beside) {
         x->sum = x->extra;
         x->extra += x->floats;
     }
@@ -239,7 +239,7 @@ static dt_status exchange_take(dt_exchange *x, float *memory)
     DT_TRY(dt_calloc(&x->scratch, (size_t)(depth * x->threads), DT_FOLD_BYTES, "the exchange"));
     DT_TRY(exchange_bind(x, memory));
     x->stats.memory = bytes / (size_t)x->team_ranks;
-    return x->comm->world > 1 && x->row->open ? x->row->open(x) : DT_OK;
+    return x->row->open ? x->row->open(x) : DT_OK;
 }
 
 dt_status dt_exchange_open(dt_exchange *x, float *memory)
@@ -273,10 +273,10 @@ bool dt_exchange_close(dt_exchange *x)
 
 const char *dt_exchange_name(const dt_exchange *x)
 {
-    return x->row->name;
+    return x->named->name;
 }
 
 bool dt_exchange_exact(const dt_exchange *x)
 {
-    return x->row->exact || x->compress->quantise;
+    return x->named->exact || x->compress->quantise;
 }

@@ -3,8 +3,7 @@
  * Write one file exchange_<name>.c that defines dt_exchange_row_<name>, and add its name to
  * DT_EXCHANGE_LIST (dist.h), and the row to those in extra/exchanges/extra.c. exchange.c folds the
  * rank's own shards, bucket by bucket: when it calls `start`, the rank's partial sums of the bucket
- * are complete, and the row only combines those of different ranks. No row is called in a world of
- * one. */
+ * are complete, and the row only combines those of different ranks. */
 #ifndef DT_EXCHANGE_ROW_H
 #define DT_EXCHANGE_ROW_H
 #include "comm.h"
@@ -53,10 +52,11 @@ typedef struct dt_exchange_line {
 } dt_exchange_line;
 
 struct dt_exchange {
-    const dt_exchange_row *row;
-    dt_comm *comm; /* borrowed */
-    MPI_Comm mpi;  /* a duplicate, so that messages of two exchanges never meet; owned */
-    void *state;   /* the row's own; freed after its close */
+    const dt_exchange_row *named; /* the chosen one */
+    const dt_exchange_row *row;   /* the same; in a world of one `shared`, which needs no MPI */
+    dt_comm *comm;                /* borrowed */
+    MPI_Comm mpi; /* a duplicate, so that messages of two exchanges never meet; owned */
+    void *state;  /* the row's own; freed after its close */
     size_t floats;
     dt_span *tensor; /* [tensors], owned */
     dt_span *bucket; /* [buckets], owned */
