@@ -106,9 +106,9 @@ static int exchange_slabs_of(const dt_exchange *x, int r, bool residuals)
 /* Floats of one rank's slots, residuals and extra memory. */
 static size_t exchange_region(const dt_exchange *x, int rank)
 {
-    const size_t extra = x->row->extra ? x->row->extra(x, rank) : 0;
     const size_t beside = x->row->beside ? x->floats : 0;
-    return (size_t)exchange_slabs_of(x, rank, true) * x->floats + dt_align(extra + beside, 16);
+    const size_t extra = x->row->extra ? x->row->extra(x, rank) : beside;
+    return (size_t)exchange_slabs_of(x, rank, true) * x->floats + dt_align(extra, 16);
 }
 
 /* The largest node's, because a block is as large on all nodes. */
@@ -137,10 +137,8 @@ static dt_status exchange_bind(dt_exchange *x, float *memory)
     x->memory = x->sum = x->base[x->comm->rank - x->team_first];
     x->residual = x->compress->quantise ? dt_exchange_slot(x, x->slots) : NULL;
     x->extra = dt_exchange_slot(x, exchange_slabs_of(x, x->comm->rank, true));
-    if (x->row->beside) {
+    if (x->row->beside)
         x->sum = x->extra;
-        x->extra += x->floats;
-    }
     for (size_t b = 0; b < x->buckets && x->shares; b++) {
         const dt_span s = dt_exchange_own_slice(x, b);
         if (s.count > 0)

@@ -15,7 +15,8 @@ typedef struct dt_exchange_row {
     /* Where the ranks of a node work in one another's memory: never; on one node, and it declines
      * where there are more; on several nodes that have the same number of ranks. */
     enum { DT_SHARES_NEVER, DT_SHARES_NODE, DT_SHARES_NODES } shares;
-    /* The sum is made in memory beside the slots, which takes `floats` more. Not with `shares`. */
+    /* The sum is made in memory beside the slots, which takes `floats` more. Not with `shares`
+     * or `extra`. */
     bool beside;
     /* Floats that the row's buffers on that rank take, besides the slots. Optional. */
     size_t (*extra)(const dt_exchange *x, int rank);
