@@ -13,8 +13,6 @@ enum {
     COMBINE_AHEAD = 3,        /* pieces under way */
     COMBINE_BUFFER = 4 << 20, /* bytes of operands of a piece, about */
     COMBINE_FEW = 8 << 10,    /* bytes of an array of few numbers */
-    COMBINE_SCATTER = 1,      /* lanes; the caller's messages have lane 0 */
-    COMBINE_GATHER,
 };
 
 struct dt_allreduce {
@@ -175,7 +173,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
         const size_t bytes = own.count * operand_bytes(k, h);
         if (h->rank == rank)
             continue;
-        DT_TRY(dt_post_message(post, COMBINE_SCATTER, false, to, bytes, h->rank));
+        DT_TRY(dt_post_message(post, DTD_LANE_SCATTER, false, to, bytes, h->rank));
         to += dt_align(bytes, 8); /* the next may be of a wider type */
     }
     for (int step = 1; step < world; step++) { /* not all to the same rank first */
@@ -185,7 +183,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
             const dt_held *h = &k->o.held[i];
             const size_t each = operand_bytes(k, h);
             if (h->rank == rank)
-                DT_TRY(dt_post_message(post, COMBINE_SCATTER, true,
+                DT_TRY(dt_post_message(post, DTD_LANE_SCATTER, true,
                                        (const char *)h->at + s.first * each, s.count * each, r));
         }
     }
@@ -237,10 +235,10 @@ static dt_status complete(dt_allreduce *k, size_t piece)
         const int r = (rank + step) % world;
         const dt_span s = piece_of(k, r, piece);
         if (k->o.to == DT_TO_ALL || rank == k->o.root)
-            DT_TRY(dt_post_message(post, COMBINE_GATHER, false, (char *)k->o.out + s.first * each,
+            DT_TRY(dt_post_message(post, DTD_LANE_GATHER, false, (char *)k->o.out + s.first * each,
                                    s.count * each, r));
         if (k->o.to == DT_TO_ALL || r == k->o.root)
-            DT_TRY(dt_post_message(post, COMBINE_GATHER, true, results_of(k, piece, own),
+            DT_TRY(dt_post_message(post, DTD_LANE_GATHER, true, results_of(k, piece, own),
                                    own.count * each, r));
     }
     return DT_OK;

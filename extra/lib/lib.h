@@ -29,7 +29,8 @@ extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */
 /* ---- Messages ---------------------------------------------------------------------- */
 
 /* Messages that are under way together, of any length, never to this rank itself. Between two
- * ranks, messages of one lane (0, 1, ...) meet in the order in which they were posted. */
+ * ranks, messages of one lane meet in the order in which they were posted, others never. */
+enum { DTD_LANE_USER, DTD_LANE_SCATTER, DTD_LANE_GATHER, DTD_LANE_PARTS, DTD_LANE_GROUP };
 typedef struct dt_post dt_post;
 /* DT_NOMEM. Local. */
 dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
@@ -85,9 +86,6 @@ struct dtd_group {
     dt_allreduce *combine; /* owned, as the next one is; their buffers are kept from call to call */
     dt_post *post;
 };
-
-/* Messages of different kinds never meet; dt_allreduce has lanes 1 and 2. */
-enum { DTD_LANE_USER = 0, DTD_LANE_PARTS = 3, DTD_LANE_GROUP = 4 };
 
 /* The calls, as the watch and messages name them. */
 #define DTD_CALL_LIST(X)                                                                           \
