@@ -17,7 +17,7 @@ enum {
 
 struct dt_allreduce {
     dt_comm *comm; /* borrowed */
-    dt_post *scatter[COMBINE_AHEAD], *gather[COMBINE_AHEAD];
+    dt_post scatter[COMBINE_AHEAD], gather[COMBINE_AHEAD];
     dt_held *each; /* [world] one leaf of each rank; owned */
     char *memory;  /* grows as it must; owned */
     size_t bytes;  /* of it */
@@ -39,10 +39,8 @@ dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
     DT_TRY(dt_calloc(&(*k)->each, (size_t)c->world, sizeof *(*k)->each, "sums"));
     for (int r = 0; r < c->world; r++)
         (*k)->each[r] = (dt_held){(unsigned)r, 1, r, NULL};
-    for (int i = 0; i < COMBINE_AHEAD; i++) {
-        DT_TRY(dt_post_create(&(*k)->scatter[i], c));
-        DT_TRY(dt_post_create(&(*k)->gather[i], c));
-    }
+    for (int i = 0; i < COMBINE_AHEAD; i++)
+        (*k)->scatter[i].comm = (*k)->gather[i].comm = c;
     return DT_OK;
 }
 
@@ -51,8 +49,8 @@ void dt_allreduce_destroy(dt_allreduce *k)
     if (!k)
         return;
     for (int i = 0; i < COMBINE_AHEAD; i++) {
-        dt_post_destroy(k->scatter[i]);
-        dt_post_destroy(k->gather[i]);
+        dt_post_release(&k->scatter[i]);
+        dt_post_release(&k->gather[i]);
     }
     DT_FREE(k->memory, k->each, k);
 }
@@ -165,7 +163,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
 {
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
-    dt_post *post = k->scatter[piece % COMBINE_AHEAD];
+    dt_post *post = &k->scatter[piece % COMBINE_AHEAD];
     char *to = buffer_of(k, piece);
 
     for (int i = 0; i < k->o.operands; i++) {
@@ -225,9 +223,9 @@ static dt_status complete(dt_allreduce *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     const size_t each = k->o.number->bytes;
-    dt_post *post = k->gather[piece % COMBINE_AHEAD];
+    dt_post *post = &k->gather[piece % COMBINE_AHEAD];
 
-    DT_TRY(dt_post_wait(k->scatter[piece % COMBINE_AHEAD]));
+    DT_TRY(dt_post_wait(&k->scatter[piece % COMBINE_AHEAD]));
     fold_piece(k, piece, own);
     if (k->few || k->o.to == DT_TO_PARTS)
         return DT_OK;
@@ -251,7 +249,7 @@ dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o)
     DT_TRY(plan(k, o));
     for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
         if (i >= COMBINE_AHEAD)
-            DT_TRY(dt_post_wait(k->gather[i % COMBINE_AHEAD]));
+            DT_TRY(dt_post_wait(&k->gather[i % COMBINE_AHEAD]));
         if (i < k->pieces)
             DT_TRY(scatter(k, i));
         if (i >= LAG && i - LAG < k->pieces)

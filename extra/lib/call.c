@@ -32,8 +32,8 @@ void dtd_call_begin(dtd_call call)
 
 /* ---- Comparing --------------------------------------------------------------------- */
 
-/* A walk over a call's arguments: it makes a key of them, or compares one by one, and the first that
- * differs ends it, on all ranks. */
+/* A walk over a call's arguments: it makes a key of them, or compares them one by one; then the
+ * first that differs ends it, on all ranks. */
 typedef struct comparison {
     const dtd_group *g;
     uint64_t key;

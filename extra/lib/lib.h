@@ -31,10 +31,12 @@ extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */
 /* Messages that are under way together, of any length, never to this rank itself. Between two
  * ranks, messages of one lane meet in the order in which they were posted, others never. */
 enum { DTD_LANE_USER, DTD_LANE_SCATTER, DTD_LANE_GATHER, DTD_LANE_PARTS, DTD_LANE_GROUP };
-typedef struct dt_post dt_post;
-/* DT_NOMEM. Local. */
-dt_status dt_post_create(dt_post **p, dt_comm *c) DT_MUST_CHECK;
-void dt_post_destroy(dt_post *p); /* nothing is under way. NULL does nothing. Local */
+typedef struct dt_post { /* zeroed but for comm: none */
+    dt_comm *comm;             /* borrowed */
+    struct dt_posted *message; /* [room], owned */
+    int count, room;
+} dt_post;
+void dt_post_release(dt_post *p); /* nothing is under way. Local */
 /* Begin to send to rank `other`, or to receive from it, which writes `at`; `at` is left alone until
  * dt_post_wait. 0 bytes: nothing. Local. */
 dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes,
@@ -83,8 +85,8 @@ struct dtd_group {
     dt_comm *comm; /* owned */
     char name[128];
     int64_t made;        /* sums and ddps, counted: their numbers are equal on all ranks */
-    dt_allreduce *combine; /* owned, as the next one is; their buffers are kept from call to call */
-    dt_post *post;
+    dt_allreduce *combine; /* owned; it keeps its buffers from call to call, as the next does */
+    dt_post post;
 };
 
 /* The calls, as the watch and messages name them. */

@@ -71,12 +71,12 @@ static int parts_run(const parts *p, dtd_group *g)
         if (r == rank && has_all && bytes > 0)
             memmove(p->outwards ? p->mine : at, p->outwards ? at : p->mine, bytes);
         if (r != rank && has_all)
-            DTD_TRY(dt_post_message(g->post, DTD_LANE_PARTS, p->outwards, at, bytes, r));
+            DTD_TRY(dt_post_message(&g->post, DTD_LANE_PARTS, p->outwards, at, bytes, r));
         if (r != rank && other_has_all)
-            DTD_TRY(dt_post_message(g->post, DTD_LANE_PARTS, !p->outwards, p->mine, own, r));
+            DTD_TRY(dt_post_message(&g->post, DTD_LANE_PARTS, !p->outwards, p->mine, own, r));
         at += has_all ? bytes : 0;
     }
-    return dtd_leave(dt_post_wait(g->post));
+    return dtd_leave(dt_post_wait(&g->post));
 }
 
 /* The callers' arrays are written only where the call says so. */
@@ -104,13 +104,21 @@ int dtd_scatter(void *mine, const void *all, const size_t *counts, dtd_type type
 
 /* ---- Messages ------------------------------------------------------------------------ */
 
-/* A dtd_request is a dt_post with one message. */
+struct dtd_request { /* one message */
+    dt_post post;
+};
+
+static void request_destroy(dtd_request *r)
+{
+    dt_post_release(&r->post);
+    free(r);
+}
 
 static int message(dtd_call call, dtd_request **r, const void *x, size_t count, dtd_type type,
                    int peer, dtd_group *g)
 {
     const size_t bytes = count * dtd_size_of(type);
-    dt_post *post = NULL;
+    dtd_request *made = NULL;
 
     DTD_TRY(dtd_enter(call, &g));
     if (r)
@@ -123,13 +131,14 @@ static int message(dtd_call call, dtd_request **r, const void *x, size_t count, 
         return dtd_leave(dt_fail(DT_USAGE, "a message of no numbers"));
     if (peer == g->comm->rank)
         return dtd_leave(dt_fail(DT_USAGE, "rank %d: a message to itself", peer));
-    DTD_TRY(dt_post_create(&post, g->comm));
+    DTD_TRY(dt_calloc(&made, 1, sizeof *made, "messages"));
+    made->post.comm = g->comm;
     const dt_status st =
-        dt_post_message(post, DTD_LANE_USER, call == DTD_IN_isend, x, bytes, peer);
+        dt_post_message(&made->post, DTD_LANE_USER, call == DTD_IN_isend, x, bytes, peer);
     if (st == DT_OK)
-        *r = (dtd_request *)post;
+        *r = made;
     else
-        dt_post_destroy(post);
+        request_destroy(made);
     return dtd_leave(st);
 }
 
@@ -147,7 +156,7 @@ int dtd_wait(dtd_request *r)
 {
     DTD_TRY(dtd_enter(DTD_IN_wait, NULL));
     DTD_TRY(dtd_check_data(r, 1, "r"));
-    const dt_status st = dt_post_wait((dt_post *)r);
-    dt_post_destroy((dt_post *)r);
+    const dt_status st = dt_post_wait(&r->post);
+    request_destroy(r);
     return dtd_leave(st);
 }

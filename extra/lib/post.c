@@ -5,33 +5,20 @@
 
 enum { POST_MOST = 1 << 30 }; /* bytes of a message: MPI counts in int */
 
-struct dt_post {
-    dt_comm *comm; /* borrowed */
-    struct message {
-        MPI_Request request;
-        int bytes; /* that are to come; -1: it is sent */
-    } *message;    /* [room], owned */
-    int count, room;
+struct dt_posted {
+    MPI_Request request;
+    int bytes; /* that are to come; -1: it is sent */
 };
 
-dt_status dt_post_create(dt_post **p, dt_comm *c)
+void dt_post_release(dt_post *p)
 {
-    DT_TRY(dt_calloc(p, 1, sizeof **p, "messages"));
-    (*p)->comm = c;
-    return DT_OK;
-}
-
-void dt_post_destroy(dt_post *p)
-{
-    if (p)
-        free(p->message);
-    free(p);
+    free(p->message);
 }
 
 static dt_status post_grow(dt_post *p)
 {
     const int room = p->room ? 2 * p->room : 16;
-    struct message *more = realloc(p->message, (size_t)room * sizeof *more);
+    struct dt_posted *more = realloc(p->message, (size_t)room * sizeof *more);
 
     if (!more)
         return dt_fail(DT_NOMEM, "no memory for %d messages", room);
@@ -46,7 +33,7 @@ dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size
         const size_t n = DT_MIN(bytes - done, (size_t)POST_MOST);
         if (p->count == p->room)
             DT_TRY(post_grow(p));
-        struct message *m = &p->message[p->count];
+        struct dt_posted *m = &p->message[p->count];
         DT_TRY(dt_comm_message(p->comm->own->all, sends, (const char *)at + done, n, MPI_BYTE,
                                other, DT_TAG_LANES + lane, &m->request));
         m->bytes = sends ? -1 : (int)n;
@@ -56,7 +43,8 @@ dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size
 }
 
 /* MPI says of a message that is too long only that it is. */
-static dt_status post_check(const dt_post *p, const struct message *m, int code, MPI_Status *status)
+static dt_status post_check(const dt_post *p, const struct dt_posted *m, int code,
+                            MPI_Status *status)
 {
     int class = MPI_SUCCESS, came = 0;
 
@@ -81,7 +69,7 @@ dt_status dt_post_wait(dt_post *p)
     unsigned looks = 0;
 
     for (int i = 0, done = 0; i < p->count; i += done) {
-        struct message *m = &p->message[i];
+        struct dt_posted *m = &p->message[i];
         const int code = MPI_Test(&m->request, &done, &status);
         done = done || code != MPI_SUCCESS;
         if (!done) {

@@ -27,7 +27,7 @@ static void group_destroy(dtd_group *g)
     if (!g)
         return;
     dt_allreduce_destroy(g->combine);
-    dt_post_destroy(g->post);
+    dt_post_release(&g->post);
     dt_comm_close(g->comm);
     free(g);
 }
@@ -42,9 +42,8 @@ static dt_status group_make(dtd_group **g, dt_comm *c, const char *name)
         dt_comm_close(c);
         return st;
     }
-    made->comm = c;
+    made->comm = made->post.comm = c;
     DT_GO(st, dt_allreduce_create(&made->combine, c), failed);
-    DT_GO(st, dt_post_create(&made->post, c), failed);
     snprintf(made->name, sizeof made->name, "%s", name);
     *g = made;
     return DT_OK;
@@ -253,7 +252,7 @@ static dt_status compare_ranks(const int *ranks, int count, const char *name, dt
         uint64_t key; /* 0: text is a failure */
         char text[248];
     } *said = NULL, *mine;
-    dt_post *post = all->post;
+    dt_post *post = &all->post;
     const dt_status local = st;
 
     DT_TRY(dt_calloc(&said, (size_t)count + 1, sizeof *said, "a group of ranks"));
