@@ -12,7 +12,6 @@
 /* ---- Numbers ----------------------------------------------------------------------- */
 
 enum { DTD_OPS = DTD_MAX + 1 };
-/* Integers wrap. A minimum or maximum with NaN is NaN; -0 < +0. */
 typedef struct dt_number {
     const char *name;
     size_t bytes;

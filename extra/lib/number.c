@@ -8,18 +8,17 @@
 #define MORE(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit_of(a)))
 #define signbit_of(a) (__builtin_signbit(a) != 0)
 
-#define OPERATION(name, op, type, result) DT_OPERATION(name##_##op, type, result)
 /* Unsigned arithmetic wraps, where signed one is undefined. */
 #define INTEGER(name, type, wraps)                                                                 \
-    OPERATION(name, sum, type, (type)((wraps)a + (wraps)b))                                        \
-    OPERATION(name, prod, type, (type)((wraps)a * (wraps)b))                                       \
-    OPERATION(name, min, type, a < b ? a : b)                                                      \
-    OPERATION(name, max, type, a > b ? a : b)
+    DT_OPERATION(name##_sum, type, (type)((wraps)a + (wraps)b))                                    \
+    DT_OPERATION(name##_prod, type, (type)((wraps)a * (wraps)b))                                   \
+    DT_OPERATION(name##_min, type, a < b ? a : b)                                                  \
+    DT_OPERATION(name##_max, type, a > b ? a : b)
 #define REAL(name, type)                                                                           \
-    OPERATION(name, sum, type, a + b)                                                              \
-    OPERATION(name, prod, type, a *b)                                                              \
-    OPERATION(name, min, type, LESS(a, b) ? a : b)                                                 \
-    OPERATION(name, max, type, MORE(a, b) ? a : b)                                                 \
+    DT_OPERATION(name##_sum, type, a + b)                                                          \
+    DT_OPERATION(name##_prod, type, a *b)                                                          \
+    DT_OPERATION(name##_min, type, LESS(a, b) ? a : b)                                             \
+    DT_OPERATION(name##_max, type, MORE(a, b) ? a : b)                                             \
     static void name##_divide(void *to, size_t count, double by)                                   \
     {                                                                                              \
         type *x = to;                                                                              \

@@ -15,9 +15,7 @@ static dt_status reduce_check(const dt_allreduce_opts *o, dtd_type type, dtd_op 
     if (op == DTD_MEAN && !dt_numbers[type].divide)
         return dt_fail(DT_UNSUPPORTED, "%s has no mean: take the sum", dt_numbers[type].name);
     DT_TRY(dtd_check_data(o->mine, o->count, o->counts ? "all" : "x"));
-    if (o->to != DT_TO_PARTS)
-        return DT_OK;
-    return dtd_check_data(o->out, o->counts[g->comm->rank], "mine");
+    return o->counts ? dtd_check_data(o->out, o->counts[g->comm->rank], "mine") : DT_OK;
 }
 
 /* o: all that the type and the operation do not say. */
