@@ -258,12 +258,9 @@ bool dt_exchange_close(dt_exchange *x)
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         dt_comm_leave(x->comm, x->mpi, torn);
     dt_node_mem_destroy(x->lines);
-    dt_fold_release(&x->fold);
-    dt_fold_release(&x->inner);
-    dt_fold_release(&x->outer);
-    dt_fold_release(&x->within);
-    dt_fold_release(&x->across);
-    dt_fold_release(&x->leaves);
+    dt_fold *const fold[] = {&x->fold, &x->inner, &x->outer, &x->within, &x->across, &x->leaves};
+    for (size_t i = 0; i < DT_COUNT_OF(fold); i++)
+        dt_fold_release(fold[i]);
     DT_FREE(x->operand, x->result, x->scratch, x->request, x->owned, x->base, x->tensor, x->bucket,
             x->final_ns, x);
     return !torn;

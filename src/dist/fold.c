@@ -41,8 +41,7 @@ int dt_counter_slots(int first, int end)
     int slots = 0;
 
     for (int leaf = first; leaf < end; leaf++) {
-        if (k.depth + 1 > slots)
-            slots = k.depth + 1;
+        slots = DT_MAX(slots, k.depth + 1);
         dt_counter_push(&k, (dt_subtree){(unsigned)leaf, 1});
     }
     return slots;
@@ -112,9 +111,7 @@ dt_status dt_fold_init(dt_fold *f, dt_groups groups, const dt_subtree *only, boo
 
 void dt_fold_release(dt_fold *f)
 {
-    free(f->start);
-    free(f->part);
-    *f = (dt_fold){.operands = 0};
+    DT_FREE(f->start, f->part);
 }
 
 int dt_fold_group(int count, int few)
