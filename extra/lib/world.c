@@ -32,24 +32,24 @@ static void group_destroy(dtd_group *g)
     free(g);
 }
 
-/* *g takes c; on failure c is closed. */
-static dt_status group_make(dtd_group **g, dt_comm *c, const char *name)
+/* *g takes c, which was made with that outcome; on failure c is closed. */
+static dt_status group_make(dtd_group **g, dt_comm *c, dt_status st, const char *name)
 {
     dtd_group *made = NULL;
-    dt_status st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
 
+    if (st == DT_OK)
+        st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
     if (st != DT_OK) {
         dt_comm_close(c);
         return st;
     }
     made->comm = made->post.comm = c;
-    DT_GO(st, dt_allreduce_create(&made->combine, c), failed);
     snprintf(made->name, sizeof made->name, "%s", name);
-    *g = made;
-    return DT_OK;
-
-failed:
-    group_destroy(made);
+    st = dt_allreduce_create(&made->combine, c);
+    if (st == DT_OK)
+        *g = made;
+    else
+        group_destroy(made);
     return st;
 }
 
@@ -143,11 +143,7 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
         dt_comm_quiet(c);
     if (st == DT_OK && mpi != IN_MPI)
         st = dt_comm_check_asked(c);
-    if (st != DT_OK) {
-        dt_comm_close(c);
-        return st;
-    }
-    DT_TRY(group_make(&all, c, "all ranks"));
+    DT_TRY(group_make(&all, c, st, "all ranks"));
     st = watch_open(c);
     if (st != DT_OK) {
         group_destroy(all);
@@ -265,13 +261,11 @@ static dt_status compare_ranks(const int *ranks, int count, const char *name, dt
     for (int i = 0; i < count && used < sizeof mine->text - 12 && local == DT_OK; i++)
         used += (size_t)snprintf(mine->text + used, sizeof mine->text - used, " %d", ranks[i]);
     for (int i = 0; i < count; i++)
-        if (is_other(ranks, i)) {
+        for (int sends = 0; sends < 2 && is_other(ranks, i); sends++)
             DT_GO(st,
-                  dt_post_message(post, DTD_LANE_GROUP, false, &said[i], sizeof *said, ranks[i]),
+                  dt_post_message(post, DTD_LANE_GROUP, sends, sends ? mine : &said[i],
+                                  sizeof *said, ranks[i]),
                   out);
-            DT_GO(st, dt_post_message(post, DTD_LANE_GROUP, true, mine, sizeof *mine, ranks[i]),
-                  out);
-        }
     DT_GO(st, dt_post_wait(post), out);
     st = local;
     for (int i = 0; i < count && st == DT_OK; i++)
@@ -301,8 +295,5 @@ int dtd_group_new(dtd_group **out, const int *ranks, int count, const char *name
     DTD_TRY(here ? compare_ranks(ranks, count, name, st) : st);
     dt_activity_waits();
     DTD_TRY(dt_comm_create(&c));
-    st = comm_take(c, ranks, count);
-    if (st != DT_OK)
-        dt_comm_close(c);
-    return dtd_leave(st == DT_OK ? group_make(out, c, name) : st);
+    return dtd_leave(group_make(out, c, comm_take(c, ranks, count), name));
 }
