@@ -1,5 +1,4 @@
-/* exchange_allreduce.c - the course's third method: an MPI_Allreduce per tensor,
- * after backward. MPI chooses the order of addition, so bits belong to np. */
+/* exchange_allreduce.c - the course's third method: an MPI_Allreduce per tensor, after backward. */
 #include "exchanges.h"
 
 dt_status dt_exchange_allreduce(dt_exchange *x, dt_span span, MPI_Request *r)

@@ -1,6 +1,5 @@
-/* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it:
- * a non-blocking allreduce per bucket, started as backward completes it, awaited after
- * the last. MPI chooses the order of addition, so the bits belong to np. */
+/* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it: a nonblocking
+ * allreduce per bucket, started as backward completes it, awaited after the last. */
 #include "exchanges.h"
 
 static dt_status buckets_start(dt_exchange *x, size_t b)

@@ -1,6 +1,5 @@
-/* exchange_gather.c - the course's first method: per tensor, gather to rank 0, sum,
- * scatter. Blocking, after backward; exact, because rank 0 sums in the order of the
- * tree. */
+/* exchange_gather.c - the course's first method, after backward: per tensor, gather to rank 0, sum
+ * in the order of the tree, scatter. Blocking. */
 #include "exchanges.h"
 
 /* x->state: floats and displacements for MPI, [2][world] */

@@ -1,6 +1,5 @@
-/* exchange_p2p.c - the course's second method: per tensor, a star of isend and irecv
- * around rank 0 with waits. After backward; exact, because rank 0 sums in the order of
- * the tree. */
+/* exchange_p2p.c - the course's second method, after backward: per tensor, a star of isend and
+ * irecv around rank 0, which sums in the order of the tree, with waits. */
 #include "exchanges.h"
 
 size_t dt_exchange_star_extra(const dt_exchange *x, int rank)

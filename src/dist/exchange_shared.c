@@ -1,10 +1,7 @@
-/* exchange_shared.c - the exact exchange of one node, without messages.
- *
- * Every rank's slots lie in memory that all ranks see. Each bucket is cut into one slice
- * per rank, and a rank folds its slice of all ranks' partial sums, in the order of the
- * tree, straight out of their slots into its own: no gradient is copied. Its optimizer
- * then updates that slice of the one copy of the weights. A bucket is folded as soon as
- * all ranks have it, so a rank that is early does its share while it would wait. */
+/* exchange_shared.c - the exact exchange of one node, without messages: a rank folds its slice of
+ * each bucket straight out of all ranks' slots into its own, in the order of the tree, and its
+ * optimizer updates that slice of the one copy of the weights. A bucket is folded as soon as all
+ * ranks have it, so a rank that is early does its share while it would wait. */
 #include "exchange_row.h"
 
 static dt_status shared_advance(dt_exchange *x, size_t b, bool *done)
