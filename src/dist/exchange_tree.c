@@ -19,7 +19,8 @@
 typedef struct tree_pass {
     const dt_fold *held, *fold; /* fold: over the partial sums of all members */
     int base, members, me, first, step;
-    dt_span span, mine; /* my piece of it */
+    dt_span span, mine;  /* my piece of it */
+    const dt_form *form; /* how sums travel; NULL: as they are */
     bool last;
     int ins, outs, tag; /* of partial sums; sums have the next tag. Messages between two ranks match
                          * by order: part after part */
@@ -73,11 +74,6 @@ static const dt_form *tree_form_of(const dt_exchange *x, const tree_pass *k, int
     return tree_form(x, k->held->part[k->held->start[k->base + member] + i].tree.leaves);
 }
 
-static const dt_form *tree_form_sum(const dt_exchange *x)
-{
-    return tree_form(x, (unsigned)x->shards);
-}
-
 /* Floats that a piece takes as a message; they are multiples of 16. */
 static size_t tree_room(const dt_form *form, dt_span piece)
 {
@@ -87,8 +83,6 @@ static size_t tree_room(const dt_form *form, dt_span piece)
 /* Its places in the extra memory, of which *floats are taken. */
 static void tree_place(const dt_exchange *x, tree_pass *k, size_t *floats)
 {
-    const dt_form *form = tree_form_sum(x);
-
     k->received = *floats;
     for (int i = 0; i < k->members; i++)
         for (int j = 0; j < tree_held(k, i) && i != k->me; j++, k->ins++)
@@ -99,8 +93,8 @@ static void tree_place(const dt_exchange *x, tree_pass *k, size_t *floats)
             if (tree_form_of(x, k, k->me, j))
                 *floats += tree_room(tree_form_of(x, k, k->me, j), tree_piece(k, i));
     k->sums = *floats;
-    for (int i = 0; i < k->members && form; i++)
-        *floats += tree_room(form, tree_piece(k, i));
+    for (int i = 0; i < k->members && k->form; i++)
+        *floats += tree_room(k->form, tree_piece(k, i));
     k->made = *floats;
 }
 
@@ -118,6 +112,7 @@ static tree_pass tree_pass_of(const dt_exchange *x, size_t i, int rank, size_t *
                    .me = team % each,
                    .first = group * each * ranks + place,
                    .step = ranks,
+                   .form = tree_form(x, (unsigned)x->shards),
                    .last = level + 1 == levels,
                    .tag = (int)i * 2};
 
@@ -288,25 +283,23 @@ static void tree_fold_parts(dt_exchange *x, tree_pass *k)
 /* Where the sum of the piece of the member `step` after mine is, as it travels. */
 static float *tree_sums(const dt_exchange *x, const tree_pass *k, int step)
 {
-    const dt_form *form = tree_form_sum(x);
     float *at = x->extra + k->sums;
 
-    if (!form)
+    if (!k->form)
         return x->sum + tree_piece(k, tree_after(k, step)).first;
     for (int i = 0; i < step; i++)
-        at += tree_room(form, tree_piece(k, tree_after(k, i)));
+        at += tree_room(k->form, tree_piece(k, tree_after(k, i)));
     return at;
 }
 
 static dt_status tree_return_sums(dt_exchange *x, tree_pass *k)
 {
-    const dt_form *form = tree_form_sum(x);
     MPI_Request *r = k->back;
 
-    if (form)
-        form->pack(tree_sums(x, k, 0), x->sum + k->mine.first, k->mine.count);
+    if (k->form)
+        k->form->pack(tree_sums(x, k, 0), x->sum + k->mine.first, k->mine.count);
     for (int step = 1; step < k->members; step++)
-        DT_TRY(dt_exchange_message(x, true, tree_sums(x, k, 0), k->mine.count, form,
+        DT_TRY(dt_exchange_message(x, true, tree_sums(x, k, 0), k->mine.count, k->form,
                                    tree_peer(k, tree_after(k, step)), k->tag + 1, r++));
     k->returned = true;
     return DT_OK;
@@ -319,18 +312,16 @@ static dt_status tree_receive_sums(dt_exchange *x, tree_pass *k)
     for (int step = 1; step < k->members; step++) {
         const int from = tree_after(k, step);
         DT_TRY(dt_exchange_message(x, false, tree_sums(x, k, step), tree_piece(k, from).count,
-                                   tree_form_sum(x), tree_peer(k, from), k->tag + 1, r++));
+                                   k->form, tree_peer(k, from), k->tag + 1, r++));
     }
     return DT_OK;
 }
 
 static void tree_unpack_sums(dt_exchange *x, tree_pass *k)
 {
-    const dt_form *form = tree_form_sum(x);
-
-    for (int step = 1; step < k->members && form; step++) {
+    for (int step = 1; step < k->members && k->form; step++) {
         const dt_span piece = tree_piece(k, tree_after(k, step));
-        form->read(x->sum + piece.first, tree_sums(x, k, step), piece.count);
+        k->form->read(x->sum + piece.first, tree_sums(x, k, step), piece.count);
     }
 }
 
