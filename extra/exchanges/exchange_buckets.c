@@ -1,5 +1,5 @@
-/* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it: a nonblocking
- * allreduce per bucket, started as backward completes it, awaited after the last. */
+/* exchange_buckets.c - the course's fourth method, as DistributedDataParallel does it: a
+ * non-blocking allreduce per bucket, started as backward completes it, awaited after the last. */
 #include "exchanges.h"
 
 static dt_status buckets_start(dt_exchange *x, size_t b)
