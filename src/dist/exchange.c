@@ -41,7 +41,7 @@ void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at)
     for (int r = 0; r < x->team_ranks; r++)
         for (int i = f->start[r]; i < f->start[r + 1]; i++)
             x->operand[i] =
-                (dt_operand){.at = dt_exchange_team_partial(x, r, i - f->start[r]) + at};
+                (dt_operand){.at = x->base[r] + (size_t)(i - f->start[r]) * x->floats + at};
 }
 
 /* ---- Leaves ---------------------------------------------------------------------- */

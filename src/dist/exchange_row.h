@@ -116,12 +116,6 @@ static inline float *dt_exchange_slot(const dt_exchange *x, int slot)
     return x->memory + (size_t)slot * x->floats;
 }
 
-/* A partial sum of rank r of the team. [floats] */
-static inline float *dt_exchange_team_partial(const dt_exchange *x, int r, int part)
-{
-    return x->base[r] + (size_t)part * x->floats;
-}
-
 /* x->operand = the partial sums of the team's ranks, which are f's operands, from float `at` on. */
 void dt_exchange_team_operands(dt_exchange *x, const dt_fold *f, size_t at);
 /* The rank's slice of a bucket: 1/team_ranks of it, cut at multiples of 16 floats. It owns these

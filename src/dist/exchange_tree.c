@@ -152,7 +152,7 @@ static void tree_find_parts(const dt_exchange *x, tree_state *t)
     for (int r = 0; r < x->team_ranks; r++)
         for (int i = x->inner.start[r]; i < x->inner.start[r + 1]; i++)
             if (i == 0 || x->inner.part[i - 1].root >= 0)
-                t->part[root++] = dt_exchange_team_partial(x, r, i - x->inner.start[r]);
+                t->part[root++] = x->base[r] + (size_t)(i - x->inner.start[r]) * x->floats;
 }
 
 static dt_status tree_open(dt_exchange *x)
@@ -327,15 +327,12 @@ static void tree_unpack_sums(dt_exchange *x, tree_pass *k)
 
 /* ---- Progress -------------------------------------------------------------------- */
 
-static tree_pass *tree_passes(const dt_exchange *x, size_t b)
-{
-    return &((tree_state *)x->state)->pass[b * tree_levels(x)];
-}
-
 static dt_status tree_start(dt_exchange *x, size_t b)
 {
+    const tree_state *t = x->state;
+
     for (size_t level = 0; level < tree_levels(x); level++) {
-        tree_pass *k = tree_passes(x, b) + level;
+        tree_pass *k = &t->pass[b * tree_levels(x) + level];
         k->going = k->folded = k->sent = k->returned = k->done = false;
         DT_TRY(tree_receive_parts(x, k));
     }
@@ -386,7 +383,8 @@ static dt_status tree_scatter(dt_exchange *x, tree_pass *k)
 
 static dt_status tree_advance(dt_exchange *x, size_t b, bool *done)
 {
-    tree_pass *k = tree_passes(x, b);
+    const tree_state *t = x->state;
+    tree_pass *k = &t->pass[b * tree_levels(x)];
 
     if (!k->going) {
         tree_fold(x, b);
