@@ -268,14 +268,13 @@ dt_status dt_comm_same(dt_comm *c, const dt_field *fields, size_t count)
         snprintf(mine.value, sizeof mine.value, "%s", fields[i].value);
         zero = mine;
         DT_TRY(dt_comm_bcast(c, &zero, sizeof zero, 0));
-        DT_TRY(dt_comm_agree(
-            c,
-            zero.key == mine.key
-                ? DT_OK
-                : dt_fail(DT_MISMATCH,
-                          "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has '%s'%s",
-                          fields[i].name, zero.host, zero.value, c->rank, mine.host, mine.value,
-                          c->own->quiet ? "" : remedy)));
+        dt_status st = DT_OK;
+        if (zero.key != mine.key)
+            st = dt_fail(DT_MISMATCH,
+                         "ranks disagree on %s: rank 0 on %s has '%s', rank %d on %s has '%s'%s",
+                         fields[i].name, zero.host, zero.value, c->rank, mine.host, mine.value,
+                         c->own->quiet ? "" : remedy);
+        DT_TRY(dt_comm_agree(c, st));
     }
     return DT_OK;
 }
