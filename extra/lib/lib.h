@@ -30,7 +30,7 @@ extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */
 /* Messages that are under way together, of any length, never to this rank itself. Between two
  * ranks, messages of one lane meet in the order in which they were posted, others never. */
 enum { DTD_LANE_USER, DTD_LANE_SCATTER, DTD_LANE_GATHER, DTD_LANE_PARTS, DTD_LANE_GROUP };
-typedef struct dt_post { /* zeroed but for comm: none */
+typedef struct dt_post { /* with comm alone set: no messages */
     dt_comm *comm;             /* borrowed */
     struct dt_posted *message; /* [room], owned */
     int count, room;
