@@ -1,7 +1,7 @@
 /* format.h - files of numbers; the public header of src/format.
  *
- * Networks' weights as model files, the container that they are in, and numbers that are not
- * finite. Everything is Local. */
+ * Networks' weights as model files, the container that they are in, and a look for numbers
+ * that are not finite. Everything is Local. */
 #ifndef DT_FORMAT_H
 #define DT_FORMAT_H
 #include "base/base.h"
@@ -44,13 +44,6 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
 
 /* A path between the quotes of Python; returns out. */
 const char *dt_python_text(const char *path, char out[2 * PATH_MAX]);
-
-/* ---- Numbers that are not finite ---------------------------------------------------------- */
-
-/* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
- * finite: tensor, element as files have it, value.
- *   momentum  [net->slab_floats] */
-dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
 
 /* The first of x[0], ..., x[n - 1] that is not finite; n: all are. */
 size_t dt_finite_floats(const float *x, size_t n);
