@@ -66,9 +66,8 @@ typedef struct dt_model_file_opts {
     /* Of the images, before they become the network's; NULL and 0: not known. */
     const char *resize, *class_names; /* how; JSON, left out from DT_CLASS_NAMES characters on */
     int height, width;
-    const char
-        *format; /* of the file: NULL or a word of --to; the input of "onnx" is RGB in 0 to 1,
-                           of "onnx-raw" normalised */
+    const char *format; /* of the file: NULL or a word of --to. The input of "onnx" is RGB in 0
+                           to 1, of "onnx-raw" normalised */
     double logit_scale; /* 0: not known */
     const char *holds;  /* other numbers than a model's: "momentum"; NULL: a model's */
     const struct dt_portion *portion; /* that dt_pieces->put writes; NULL: the whole */
