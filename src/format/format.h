@@ -24,7 +24,7 @@ typedef struct dt_tensor {
     const char *dtype; /* "F32", "F16", "BF16" or "I64" */
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
-    uint64_t offset, bytes; /* in the file; the writer fills them in itself */
+    uint64_t offset, bytes; /* in the file; a writer sets them, without the header */
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
