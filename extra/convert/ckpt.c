@@ -55,8 +55,7 @@ typedef struct span {
 
 typedef struct field {
     unsigned number;
-    bool bytes; /* it is `body`, else `value` */
-    uint64_t value;
+    bool bytes; /* else the body is one number */
     span body;
 } field;
 
@@ -89,18 +88,22 @@ static dt_status read_varint(const dt_safetensors *f, span *in, uint64_t *x)
 static dt_status read_field(const dt_safetensors *f, span *in, field *x)
 {
     const uint64_t began = in->at;
-    uint64_t key = 0;
+    uint64_t key = 0, value = 0;
 
     DT_TRY(read_varint(f, in, &key));
-    DT_TRY(read_varint(f, in, &x->value));
+    x->body.at = in->at;
+    DT_TRY(read_varint(f, in, &value));
     x->bytes = (key & 7) == DT_WIRE_BYTES;
     if ((!x->bytes && (key & 7) != DT_WIRE_VARINT) || key >> 3 < 1 || key >> 3 > TENSOR_CONTENT)
         return misread(f, began, "a field is none of the format's");
-    if (x->bytes && x->value > in->end - in->at)
+    if (x->bytes && value > in->end - in->at)
         return misread(f, began, "a field is longer than what holds it");
     x->number = (unsigned)(key >> 3);
-    x->body = (span){in->at, in->at + (x->bytes ? x->value : 0)};
-    in->at = x->body.end;
+    if (x->bytes) { /* the value was their number */
+        x->body.at = in->at;
+        in->at += value;
+    }
+    x->body.end = in->at;
     return DT_OK;
 }
 
@@ -117,25 +120,16 @@ static dt_status read_text(const dt_safetensors *f, const field *x, char out[TAG
 
 /* ---- Tensors --------------------------------------------------------------------- */
 
-static dt_status add_dim(const dt_safetensors *f, uint64_t at, dt_tensor *t, uint64_t dim)
-{
-    if (t->rank == DT_TENSOR_MAX_RANK || dim >= UINT64_C(1) << 48)
-        return misread(f, at, "a shape has more than 8 numbers, or one of 2^48 or more");
-    t->shape[t->rank++] = (int64_t)dim;
-    return DT_OK;
-}
-
 /* One dimension, or, packed, all. */
-static dt_status read_dims(const dt_safetensors *f, const field *x, dt_tensor *t)
+static dt_status read_dims(const dt_safetensors *f, span in, dt_tensor *t)
 {
-    span in = x->body;
-    uint64_t dim = x->value;
+    uint64_t dim = 0;
 
-    if (!x->bytes)
-        return add_dim(f, in.at, t, dim);
     while (in.at < in.end) {
         DT_TRY(read_varint(f, &in, &dim));
-        DT_TRY(add_dim(f, in.at, t, dim));
+        if (t->rank == DT_TENSOR_MAX_RANK || dim >= UINT64_C(1) << 48)
+            return misread(f, in.at, "a shape has more than 8 numbers, or one of 2^48 or more");
+        t->shape[t->rank++] = (int64_t)dim;
     }
     return DT_OK;
 }
@@ -150,13 +144,13 @@ static dt_status read_tensor(const dt_safetensors *f, span in, dt_tensor *t)
     while (in.at < in.end) {
         DT_TRY(read_field(f, &in, &x));
         if (x.number == TENSOR_DIMS)
-            DT_TRY(read_dims(f, &x, t));
+            DT_TRY(read_dims(f, x.body, t));
         else if (x.number == TENSOR_TYPE)
             DT_TRY(read_text(f, &x, type));
         else if (!x.bytes || t->offset)
             return misread(f, x.body.at, "a tensor's numbers are none, or there twice");
         else
-            t->offset = x.body.at, t->bytes = x.value;
+            t->offset = x.body.at, t->bytes = x.body.end - x.body.at;
     }
     for (size_t i = 0; i < DT_COUNT_OF(types); i++)
         if (strcmp(type, types[i].name) == 0)

@@ -74,29 +74,6 @@ static void explain(const dt_net *net, const dt_model_file_opts *f, const char *
 
 /* ---- The mean -------------------------------------------------------------------------------- */
 
-typedef struct average {
-    dt_options o; /* given ones, and what the first file says; texts are in meta */
-    dt_model_meta meta;
-    dt_model_read read;
-    double *sum; /* [read.floats], owned */
-} average;
-
-static dt_status average_add(average *a, const char *path)
-{
-    const bool first = !a->sum;
-
-    if (first) {
-        DT_TRY(dt_options_read_model(&a->read, path, &a->o, &a->meta));
-        DT_TRY(dt_calloc(&a->sum, a->read.floats, sizeof *a->sum, "the sum of models"));
-    }
-    DT_TRY(dt_model_load(&a->read.state, path, a->o.normalize, true));
-    for (size_t i = 0; i < a->read.floats; i++) { /* not from 0: that would lose -0.0 */
-        const double x = (double)a->read.slab[i];
-        a->sum[i] = first ? x : a->sum[i] + x;
-    }
-    return DT_OK;
-}
-
 /* Whether --out may be written: a new file, or one without a byte, as mktemp makes it: no model is
  * ever replaced. */
 static dt_status out_new(const char *out)
@@ -120,33 +97,42 @@ static dt_status out_new(const char *out)
  * the mean of one file has its numbers. num_batches_tracked is the last one's. */
 static dt_status average_models(const dt_options *o, const char *const *given, size_t count)
 {
-    average a = {.o = *o};
+    dt_options own = *o; /* given ones, and what the first file says; texts are in meta */
+    dt_model_read read = {.net = NULL};
+    double *sum = NULL; /* [read.floats] */
     char path[PATH_MAX];
-    const char *format = NULL, *names = NULL;
-    dt_model_meta last;
+    const char *format = NULL;
+    dt_model_meta meta, last;
     dt_status st = DT_OK;
 
-    DT_TRY(convert_form(o, &format, &names));
+    DT_TRY(convert_form(o, &format, &own.names));
     DT_TRY(out_new(o->out)); /* before the work, not after it */
     for (size_t k = 0; k < count; k++) {
         DT_GO(st, dt_newest_model(given[k], path), out);
-        DT_GO(st, average_add(&a, path), out);
+        if (k == 0) {
+            DT_GO(st, dt_options_read_model(&read, path, &own, &meta), out);
+            DT_GO(st, dt_calloc(&sum, read.floats, sizeof *sum, "the sum of models"), out);
+        }
+        DT_GO(st, dt_model_load(&read.state, path, own.normalize, true), out);
+        for (size_t i = 0; i < read.floats; i++) { /* not from 0: that would lose -0.0 */
+            const double x = (double)read.slab[i];
+            sum[i] = k == 0 ? x : sum[i] + x;
+        }
     }
-    for (size_t i = 0; i < a.read.floats; i++)
-        a.read.slab[i] = (float)(a.sum[i] / (double)count);
+    for (size_t i = 0; i < read.floats; i++)
+        read.slab[i] = (float)(sum[i] / (double)count);
     DT_GO(st, dt_model_describe(path, &last), out);
-    const dt_source_info images = {.class_names = a.meta.class_names[0] ? a.meta.class_names : NULL,
-                                   .height = a.meta.height,
-                                   .width = a.meta.width};
-    a.o.names = names;
-    dt_model_file_opts opts = dt_model_says(&a.o, &images, last.steps);
+    const dt_source_info images = {.class_names = meta.class_names[0] ? meta.class_names : NULL,
+                                   .height = meta.height,
+                                   .width = meta.width};
+    dt_model_file_opts opts = dt_model_says(&own, &images, last.steps);
     opts.format = format;
-    DT_GO(st, dt_model_put(&a.read.state, &DT_TARGET(o->out), &opts, NULL), out);
-    explain(a.read.net, &opts, o->out);
+    DT_GO(st, dt_model_put(&read.state, &DT_TARGET(o->out), &opts, NULL), out);
+    explain(read.net, &opts, o->out);
 
 out:
-    free(a.sum);
-    dt_model_read_close(&a.read);
+    free(sum);
+    dt_model_read_close(&read);
     return st;
 }
 

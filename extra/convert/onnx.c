@@ -287,33 +287,25 @@ static dt_status put_graph(graph *g)
 
 /* ---- The file ------------------------------------------------------------------------ */
 
-/* All but the graph. */
-static void put_model(dt_message *m, const dt_safetensors_content *c)
+dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
     enum { OPSET_VERSION = 2, ENTRY_KEY = 1, ENTRY_VALUE };
-    dt_message opset = {.at = NULL};
+    graph g = {.content = c, .images = "image"};
+    dt_message m = {.at = NULL}, opset = m;
+    const dt_status st = put_graph(&g);
 
-    dt_message_int(m, MODEL_IR, IR_VERSION);
-    dt_message_text(m, MODEL_PRODUCER, "dtrain");
+    dt_message_int(&m, MODEL_IR, IR_VERSION);
+    dt_message_text(&m, MODEL_PRODUCER, "dtrain");
     dt_message_int(&opset, OPSET_VERSION, OPSET);
-    dt_message_inner(m, MODEL_OPSET, &opset);
+    dt_message_inner(&m, MODEL_OPSET, &opset);
     for (size_t i = 0; i < c->fields; i++) {
         dt_message entry = {.at = NULL};
         if (!c->metadata[i].value || strncmp(c->metadata[i].name, "dtrain.", 7) != 0)
             continue;
         dt_message_text(&entry, ENTRY_KEY, c->metadata[i].name);
         dt_message_text(&entry, ENTRY_VALUE, c->metadata[i].value);
-        dt_message_inner(m, MODEL_METADATA, &entry);
+        dt_message_inner(&m, MODEL_METADATA, &entry);
     }
-}
-
-dt_status dt_onnx_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
-{
-    graph g = {.content = c, .images = "image"};
-    dt_message m = {.at = NULL};
-    const dt_status st = put_graph(&g);
-
-    put_model(&m, c);
     dt_message_inner(&m, MODEL_GRAPH, &g.at);
     if (st == DT_OK)
         return dt_message_put(&m, t, w);

@@ -43,33 +43,23 @@ static void take_portion(const dt_run *r, dt_snapshot *s, dt_portion portion[DT_
 {
     const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
     const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
-    const dt_portion own = {r->comm->rank, r->comm->world, r->model, r->grid.parts, NULL, NULL};
 
     s->model = average.net ? average : weights;
     s->trained = average.net ? weights : average;
     s->momentum = home->momentum.mem;
-    s->rank = own.rank;
-    s->portions = own.world;
-    const struct {
-        const float *home, *cut;
-    } slabs[DT_CHECKPOINT_FILES] = {
-        [DT_CHECKPOINT_MODEL] = {s->model.master, average.net ? cut->average.mem : cut->master.mem},
-        [DT_CHECKPOINT_TRAINED] = {s->trained.master, cut->master.mem},
-        [DT_CHECKPOINT_MOMENTUM] = {s->momentum, cut->momentum.mem}};
+    s->rank = r->comm->rank;
+    s->portions = r->comm->world;
+    const float *const homes[DT_CHECKPOINT_FILES] = {[DT_CHECKPOINT_MODEL] = s->model.master,
+                                                     [DT_CHECKPOINT_MOMENTUM] = s->momentum,
+                                                     [DT_CHECKPOINT_TRAINED] = s->trained.master};
+    const float *const cuts[DT_CHECKPOINT_FILES] = {
+        [DT_CHECKPOINT_MODEL] = average.net ? cut->average.mem : cut->master.mem,
+        [DT_CHECKPOINT_MOMENTUM] = cut->momentum.mem,
+        [DT_CHECKPOINT_TRAINED] = cut->master.mem};
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
-        portion[i] = own;
-        portion[i].home = slabs[i].home;
-        portion[i].cut = slabs[i].cut;
+        portion[i] = (dt_portion){s->rank, s->portions, r->model, r->grid.parts, homes[i], cuts[i]};
         s->portion[i] = &portion[i];
     }
-}
-
-/* On rank 0, once all have written. */
-static dt_status end(dt_session *s, dt_saving *w, const dt_written *all, const dt_snapshot *of)
-{
-    DT_TRY(dt_saving_end(w, all));
-    s->keep.unproved = !of->proved;
-    return dt_checkpoint_prune(&s->folder, of->at.run_step, &s->keep);
 }
 
 static dt_status save(dt_session *s, dt_run *r, const dt_position *at, dt_save_how how)
@@ -94,8 +84,11 @@ static dt_status save(dt_session *s, dt_run *r, const dt_position *at, dt_save_h
     DT_GO(st, dt_comm_agree(r->comm, dt_saving_write(folder, &snapshot, fd, mine)), out);
     DT_GO(st, dt_comm_gather(r->comm, mine, all, WRITTEN), out);
     if (s->leads) {
-        st = end(s, w, all, &snapshot);
+        st = dt_saving_end(w, all);
         w = NULL;
+        s->keep.unproved = !snapshot.proved;
+        if (st == DT_OK)
+            st = dt_checkpoint_prune(&s->folder, at->run_step, &s->keep);
     }
     st = dt_comm_agree(r->comm, st);
 

@@ -1,7 +1,7 @@
 /* format.h - files of numbers; the public header of src/format.
  *
- * Networks' weights as model files, the container that they are in, and numbers that are not
- * finite. Everything is Local. */
+ * Networks' weights as model files, the container that they are in, and a look for numbers
+ * that are not finite. Everything is Local. */
 #ifndef DT_FORMAT_H
 #define DT_FORMAT_H
 #include "base/base.h"
@@ -24,7 +24,7 @@ typedef struct dt_tensor {
     const char *dtype; /* "F32", "F16", "BF16" or "I64" */
     int rank;
     int64_t shape[DT_TENSOR_MAX_RANK];
-    uint64_t offset, bytes; /* in the file; the writer fills them in itself */
+    uint64_t offset, bytes; /* in the file; a writer sets them, without the header */
 } dt_tensor;
 
 typedef struct dt_safetensors dt_safetensors; /* an open file and its header */
@@ -44,13 +44,6 @@ dt_status dt_safetensors_read(const dt_safetensors *f, const dt_tensor *t,
 
 /* A path between the quotes of Python; returns out. */
 const char *dt_python_text(const char *path, char out[2 * PATH_MAX]);
-
-/* ---- Numbers that are not finite ---------------------------------------------------------- */
-
-/* Every number of a run's state after `step` steps. DT_NUMERIC names the first that is not
- * finite: tensor, element as files have it, value.
- *   momentum  [net->slab_floats] */
-dt_status dt_finite_state(const dt_weights *s, const float *momentum, int64_t step) DT_MUST_CHECK;
 
 /* The first of x[0], ..., x[n - 1] that is not finite; n: all are. */
 size_t dt_finite_floats(const float *x, size_t n);
@@ -73,9 +66,8 @@ typedef struct dt_model_file_opts {
     /* Of the images, before they become the network's; NULL and 0: not known. */
     const char *resize, *class_names; /* how; JSON, left out from DT_CLASS_NAMES characters on */
     int height, width;
-    const char
-        *format; /* of the file: NULL or a word of --to; the input of "onnx" is RGB in 0 to 1,
-                           of "onnx-raw" normalised */
+    const char *format; /* of the file: NULL or a word of --to. The input of "onnx" is RGB in 0
+                           to 1, of "onnx-raw" normalised */
     double logit_scale; /* 0: not known */
     const char *holds;  /* other numbers than a model's: "momentum"; NULL: a model's */
     const struct dt_portion *portion; /* that dt_pieces->put writes; NULL: the whole */

@@ -63,7 +63,8 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s, const c
     return DT_OK;
 }
 
-bool dt_model_named(const dt_tensor *t, const char *own)
+/* Whether the tensor has this name, once words of wrappers are left out. */
+static bool is_named(const dt_tensor *t, const char *own)
 {
     const char *name = t->name;
 
@@ -76,10 +77,10 @@ bool dt_model_named(const dt_tensor *t, const char *own)
     }
 }
 
-const dt_tensor *dt_model_find(const dt_safetensors *f, const char *name)
+static const dt_tensor *find(const dt_safetensors *f, const char *name)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (dt_model_named(&f->tensor[i], name))
+        if (is_named(&f->tensor[i], name))
             return &f->tensor[i];
     return NULL;
 }
@@ -111,7 +112,7 @@ static dt_status match(dt_model_list *best, const dt_weights *s, const dt_safete
         size_t found = 0;
         const dt_status st = dt_model_list_create(&list, s, scheme);
         for (size_t i = 0; i < list.count; i++)
-            found += dt_model_find(f, list.entry[i].name) != NULL;
+            found += (list.entry[i].file = find(f, list.entry[i].name)) != NULL;
         if (st == DT_OK && (!best->entry || found > *most)) {
             const dt_model_list worse = *best;
             *best = list;

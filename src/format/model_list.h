@@ -9,6 +9,7 @@ typedef struct dt_model_entry {
     float *data;    /* borrowed; NULL: num_batches_tracked */
     bool head;      /* of the classifier */
     bool variance;  /* never negative */
+    const dt_tensor *file; /* the tensor of a file that matches, borrowed; NULL: it is missing */
 } dt_model_entry;
 
 typedef struct dt_model_list {
@@ -25,11 +26,9 @@ dt_status dt_model_list_create(dt_model_list *list, const dt_weights *s,
                                const char *scheme) DT_MUST_CHECK;
 void dt_model_list_release(dt_model_list *list);
 
-/* Whether its name is this one, without words of PyTorch's wrappers: "module", "_orig_mod", .. */
-bool dt_model_named(const dt_tensor *t, const char *own);
-const dt_tensor *dt_model_find(const dt_safetensors *f, const char *name); /* NULL: none */
-/* The network's list in the naming that finds most of its tensors in the file. Where none finds
- * any, words that all names begin with ("model.net.") go. Otherwise as dt_model_list_create. */
+/* The network's list in the naming that finds most of its tensors in the file. Words of PyTorch's
+ * wrappers ("module", "_orig_mod") are passed over. Where no naming finds any, words that all names
+ * begin with ("model.net.") go. Otherwise as dt_model_list_create. */
 dt_status dt_model_list_match(dt_model_list *list, const dt_weights *s,
                               dt_safetensors *f) DT_MUST_CHECK;
 

@@ -198,32 +198,26 @@ dt_status dt_model_describe(const char *path, dt_model_meta *meta)
     return st;
 }
 
-/* What differs between what is expected and the file's tensor, into text; "": nothing. */
-static void tensor_differs(const dt_tensor *e, const dt_tensor *t, char text[400])
+/* The first difference of the file, of all entries that are of the classifier, or are not; "":
+ * there is none. */
+static void list_differs(const dt_model_list *list, bool head, char text[400])
 {
     char has[DT_SHAPE_CHARS], want[DT_SHAPE_CHARS];
 
     text[0] = '\0';
-    if (strcmp(e->dtype, "F32") != 0) /* the count of batches steers nothing */
-        return;
-    if (!t)
-        snprintf(text, 400, "tensor '%s' is missing", e->name);
-    else if (t->rank != e->rank ||
-             memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0)
-        snprintf(text, 400, "tensor '%s' is %s, the network's %s", e->name,
-                 dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
-    else if (strcmp(t->dtype, "I64") == 0)
-        snprintf(text, 400, "tensor '%s' is I64, expected F32, F16 or BF16", e->name);
-}
-
-/* The first difference of all entries that are of the classifier, or are not. */
-static void list_differs(const dt_model_list *list, const dt_safetensors *f, bool head,
-                         char text[400])
-{
-    text[0] = '\0';
-    for (size_t i = 0; i < list->count && !text[0]; i++)
-        if (list->entry[i].head == head)
-            tensor_differs(&list->tensor[i], dt_model_find(f, list->entry[i].name), text);
+    for (size_t i = 0; i < list->count && !text[0]; i++) {
+        const dt_tensor *e = &list->tensor[i], *t = list->entry[i].file;
+        if (list->entry[i].head != head || !list->entry[i].data)
+            continue; /* the count of batches steers nothing */
+        if (!t)
+            snprintf(text, 400, "tensor '%s' is missing", e->name);
+        else if (t->rank != e->rank ||
+                 memcmp(t->shape, e->shape, (size_t)e->rank * sizeof *e->shape) != 0)
+            snprintf(text, 400, "tensor '%s' is %s, the network's %s", e->name,
+                     dt_shape_text(t->rank, t->shape, has), dt_shape_text(e->rank, e->shape, want));
+        else if (strcmp(t->dtype, "I64") == 0)
+            snprintf(text, 400, "tensor '%s' is I64, expected F32, F16 or BF16", e->name);
+    }
 }
 
 /* A tensor of the file that has no place in the list, or a second one of its name. */
@@ -234,9 +228,9 @@ static void file_differs(const dt_model_list *list, const dt_safetensors *f, cha
         size_t i = 0;
         if (strcmp(t->name, "n_averaged") == 0)
             continue; /* beside the model in PyTorch's AveragedModel */
-        while (i < list->count && !dt_model_named(t, list->entry[i].name))
+        while (i < list->count && list->entry[i].file != t)
             i++;
-        if (i == list->count || dt_model_find(f, list->entry[i].name) != t)
+        if (i == list->count)
             snprintf(text, 400, "tensor '%.80s' is not the network's", t->name);
     }
 }
@@ -248,10 +242,10 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
                          "the file was saved";
     char text[400];
 
-    list_differs(list, f, false, text);
+    list_differs(list, false, text);
     file_differs(list, f, text);
     if (!text[0] && head) {
-        list_differs(list, f, true, text);
+        list_differs(list, true, text);
         remedy = "all but the classifier fits: to train from that, use --init with --no-init-head";
     }
     return text[0] ? dt_fail(DT_FORMAT, "%s does not fit the network %s: %s; %s", f->path,
@@ -261,20 +255,19 @@ static dt_status check_fit(const dt_model_list *list, const dt_safetensors *f, c
 
 /* ---- Loading --------------------------------------------------------------------- */
 
-static dt_status entry_check(const dt_model_entry *e, const float *x, const dt_tensor *t,
-                             const dt_safetensors *f)
+static dt_status entry_check(const dt_model_entry *e, const float *x, const dt_safetensors *f)
 {
     const size_t count = e->param.count, bad = dt_finite_floats(x, count);
 
     if (bad < count)
         return dt_fail(DT_FORMAT, "%s: tensor '%s': element %zu is not a finite number", f->path,
-                       t->name, bad);
+                       e->file->name, bad);
     for (size_t i = 0; e->variance && i < count; i++)
         if (x[i] < 0)
             return dt_fail(DT_FORMAT,
                            "%s: tensor '%s': element %zu is %g, and a variance is not "
                            "negative: the file is damaged",
-                           f->path, t->name, i, (double)x[i]);
+                           f->path, e->file->name, i, (double)x[i]);
     return DT_OK;
 }
 
@@ -291,9 +284,8 @@ static dt_status list_read(const dt_model_list *list, const dt_safetensors *f, b
         const dt_model_entry *e = &list->entry[i];
         if (!e->data || (e->head && !head)) /* the count of batches steers nothing */
             continue;
-        const dt_tensor *t = dt_model_find(f, e->name);
-        DT_GO(st, dt_safetensors_read(f, t, buffer), out);
-        DT_GO(st, entry_check(e, buffer, t, f), out);
+        DT_GO(st, dt_safetensors_read(f, e->file, buffer), out);
+        DT_GO(st, entry_check(e, buffer, f), out);
         dt_param_from_file(&e->param, buffer, e->data);
     }
 

@@ -5,53 +5,46 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written a
 
 enum { PREFIX = 8 }; /* bytes of the header's length */
 
-typedef struct write_row {
-    const dt_tensor *tensor; /* in the caller's list */
-    const dt_tensor_type *type;
-    uint64_t begin, bytes; /* in the data */
-} write_row;
-
 static int by_type_and_name(const void *a, const void *b)
 {
-    const write_row *x = a, *y = b;
-    if (x->type != y->type)
-        return x->type > y->type ? -1 : 1;
-    return strcmp(x->tensor->name, y->tensor->name);
+    const dt_tensor *x = *(dt_tensor *const *)a, *y = *(dt_tensor *const *)b;
+    const dt_tensor_type *of_x = dt_tensor_type_find(x->dtype);
+    const dt_tensor_type *of_y = dt_tensor_type_find(y->dtype);
+
+    return of_x != of_y ? (of_x > of_y ? -1 : 1) : strcmp(x->name, y->name);
 }
 
 /* Sort the tensors and place them; *room: bytes of the largest. */
-static dt_status rows_place(write_row *rows, const dt_safetensors_content *c, uint64_t *room)
+static dt_status place(dt_tensor **sorted, const dt_safetensors_content *c, uint64_t *room)
 {
     uint64_t at = 0;
 
     for (size_t i = 0; i < c->tensors; i++) {
-        const dt_tensor *t = &c->tensor[i];
-        write_row *r = &rows[i];
-        *r = (write_row){.tensor = t, .type = dt_tensor_type_find(t->dtype)};
-        if (t->rank > DT_TENSOR_MAX_RANK || !dt_tensor_bytes(t, &r->bytes))
+        dt_tensor *t = sorted[i] = &c->tensor[i];
+        if (t->rank > DT_TENSOR_MAX_RANK || !dt_tensor_bytes(t, &t->bytes))
             return dt_fail(DT_BUG, "tensor %s has no size", t->name);
-        *room = DT_MAX(*room, r->bytes);
+        *room = DT_MAX(*room, t->bytes);
     }
-    qsort(rows, c->tensors, sizeof *rows, by_type_and_name);
+    qsort(sorted, c->tensors, sizeof *sorted, by_type_and_name);
     for (size_t i = 0; i < c->tensors; i++) {
-        rows[i].begin = at;
-        at += rows[i].bytes;
+        sorted[i]->offset = at;
+        at += sorted[i]->bytes;
     }
     return DT_OK;
 }
 
 /* {"dtype":...,"shape":[...],"data_offsets":[...]}; NULL without memory. */
-static json_t *header_entry(const write_row *r)
+static json_t *header_entry(const dt_tensor *t)
 {
     json_t *shape = json_array();
-    for (int i = 0; i < r->tensor->rank; i++)
-        json_array_append_new(shape, json_integer(r->tensor->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", r->type->name, "shape", shape, "data_offsets",
-                     (json_int_t)r->begin, (json_int_t)(r->begin + r->bytes));
+    for (int i = 0; i < t->rank; i++)
+        json_array_append_new(shape, json_integer(t->shape[i]));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape, "data_offsets",
+                     (json_int_t)t->offset, (json_int_t)(t->offset + t->bytes));
 }
 
 /* The length and the header, padded with spaces to a multiple of 8; *out is freed by free(). */
-static dt_status header_text(const dt_safetensors_content *c, const write_row *rows, char **out,
+static dt_status header_text(const dt_safetensors_content *c, dt_tensor *const *sorted, char **out,
                              size_t *length)
 {
     json_t *header = json_object(), *metadata = json_object();
@@ -65,7 +58,7 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
     if (c->fields > 0)
         bad |= json_object_set(header, "__metadata__", metadata);
     for (size_t i = 0; i < c->tensors; i++)
-        bad |= json_object_set_new(header, rows[i].tensor->name, header_entry(&rows[i]));
+        bad |= json_object_set_new(header, sorted[i]->name, header_entry(sorted[i]));
     const size_t n = bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
     const size_t padded = dt_align(n, 8);
     if (n == 0 || padded > DT_TENSOR_MAX_HEADER || c->tensors > DT_TENSOR_MAX_COUNT ||
@@ -86,7 +79,7 @@ static dt_status header_text(const dt_safetensors_content *c, const write_row *r
 
 dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c, dt_written *w)
 {
-    write_row *rows = NULL;
+    dt_tensor **sorted = NULL;
     char *header = NULL;
     char *buffer = NULL;
     uint64_t room = 1;
@@ -94,20 +87,20 @@ dt_status dt_safetensors_put(const dt_target *t, const dt_safetensors_content *c
     dt_outfile f = {.fd = -1};
     dt_status st = DT_OK;
 
-    DT_GO(st, dt_calloc(&rows, c->tensors + 1, sizeof *rows, "the list of tensors"), out);
-    DT_GO(st, rows_place(rows, c, &room), out);
-    DT_GO(st, header_text(c, rows, &header, &length), out);
+    DT_GO(st, dt_calloc(&sorted, c->tensors + 1, sizeof *sorted, "the list of tensors"), out);
+    DT_GO(st, place(sorted, c, &room), out);
+    DT_GO(st, header_text(c, sorted, &header, &length), out);
     DT_GO(st, dt_calloc(&buffer, room, 1, "a tensor to write"), out);
     DT_GO(st, dt_outfile_open(&f, t), out);
     DT_GO(st, dt_outfile_write(&f, header, length), out);
     for (size_t i = 0; i < c->tensors; i++) {
-        DT_GO(st, c->fill(c->context, (size_t)(rows[i].tensor - c->tensor), buffer), out);
-        DT_GO(st, dt_outfile_write(&f, buffer, rows[i].bytes), out);
+        DT_GO(st, c->fill(c->context, (size_t)(sorted[i] - c->tensor), buffer), out);
+        DT_GO(st, dt_outfile_write(&f, buffer, sorted[i]->bytes), out);
     }
     st = dt_outfile_finish(&f, w);
 
 out:
     dt_outfile_abandon(&f);
-    DT_FREE(buffer, header, rows);
+    DT_FREE(buffer, header, sorted);
     return st;
 }

@@ -67,3 +67,12 @@ dt_status dt_safetensors_bytes(const dt_safetensors *f, void *data, uint64_t byt
     memcpy(data, f->bytes + offset, bytes); /* within the size, as all offsets are */
     return DT_OK;
 }
+
+size_t dt_finite_floats(const float *x, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && isfinite(x[i]))
+        i++;
+    return i;
+}

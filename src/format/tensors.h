@@ -29,7 +29,7 @@ enum { DT_SHAPE_CHARS = 200 };
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
 
 typedef struct dt_safetensors_content {
-    const dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
+    dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
     size_t tensors;
     const dt_field *metadata; /* [fields] */
     size_t fields;

@@ -299,43 +299,17 @@ dt_status dt_checkpoint_find(const char *path, const dt_query *t, char found[PAT
     return st;
 }
 
-/* ---- Whose ------------------------------------------------------------------------------ */
-
-dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX])
-{
-    /* Of RUN/checkpoints/NAME; by a link to another disk, where claim has said whose it is. */
-    static const char *const up[] = {"../..", "../.run"};
-    char mark[PATH_MAX + 16];
-    dt_folder in;
-
-    DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
-    const bool is = dt_checkpoint_is(&in);
-    memcpy(out, in.path, PATH_MAX);
-    dt_folder_close(&in);
-    for (size_t i = 0; i < DT_COUNT_OF(up) && is; i++) {
-        snprintf(mark, sizeof mark, "%s/%s", path, up[i]);
-        if (!realpath(mark, out))
-            out[0] = '\0';
-        snprintf(mark, sizeof mark, "%s/options.yaml", out);
-        if (dt_path_exists(mark))
-            return DT_OK;
-        out[0] = '\0';
-    }
-    return DT_OK;
-}
-
 /* ---- The newest state of a run ---------------------------------------------------------- */
 
 /* Steps of the run's model, -1: it has none, or none that can be read. */
 static dt_status model_steps(const char *path, int64_t *steps)
 {
-    dt_model_meta meta = {.steps = -1};
-    dt_status st = DT_OK;
+    dt_model_meta meta;
 
     *steps = -1;
     if (!dt_path_exists(path))
         return DT_OK;
-    st = dt_model_describe(path, &meta);
+    const dt_status st = dt_model_describe(path, &meta);
     if (st == DT_OK)
         *steps = meta.steps;
     return skip_damaged(st == DT_IO ? DT_FORMAT : st);

@@ -51,8 +51,8 @@ dt_weights dt_checkpoint_numbers(const dt_snapshot *s, dt_checkpoint_file which)
 /* MANIFEST: a line of format and version (and portions), a line of hash, size and name per file, in
  * the list's order (but one of no bytes), and a line with the hash of all lines before it. */
 typedef struct dt_manifest {
-    int portions; /* 0: numbers are whole, and file[which][0] alone has any */
-    dt_written file[DT_CHECKPOINT_FILES][DT_MAX_PORTIONS];
+    int portions; /* 0: numbers are whole, and file[0] alone has any */
+    dt_written file[DT_MAX_PORTIONS][DT_CHECKPOINT_FILES];
 } dt_manifest;
 enum { DT_MANIFEST_CHARS = 512 + 3 * 128 * DT_MAX_PORTIONS };
 /* Returns the length. */

@@ -51,7 +51,7 @@ const char *dt_checkpoint_file_path(dt_checkpoint_file which, int portions, int 
 /* In how many files something is: without averages the last one is not there. */
 static int files_of(const dt_manifest *m, dt_checkpoint_file which)
 {
-    if (which == DT_CHECKPOINT_TRAINED && m->file[which][0].bytes == 0)
+    if (which == DT_CHECKPOINT_TRAINED && m->file[0][which].bytes == 0)
         return 0;
     return m->portions > 0 && has_numbers(which) ? m->portions : 1;
 }
@@ -69,9 +69,9 @@ size_t dt_manifest_text(const dt_manifest *m, char out[DT_MANIFEST_CHARS])
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++) { /* at most 128 characters each */
             dt_checkpoint_file_path(i, m->portions, k, name);
-            dt_digest_text(m->file[i][k].digest, hash);
+            dt_digest_text(m->file[k][i].digest, hash);
             used += (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s %20" PRIu64 " %s\n",
-                                     hash, m->file[i][k].bytes, name);
+                                     hash, m->file[k][i].bytes, name);
         }
     dt_digest_text(dt_hash_bytes(out, used), hash);
     return used + (size_t)snprintf(out + used, DT_MANIFEST_CHARS - used, "%s MANIFEST\n", hash);
@@ -97,17 +97,17 @@ static bool parse_files(const char *at, dt_manifest *m)
     dt_written w;
     int used = 0;
 
-    m->file[DT_CHECKPOINT_TRAINED][0].bytes = 1; /* until it is known */
+    m->file[0][DT_CHECKPOINT_TRAINED].bytes = 1; /* until it is known */
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(m, i); k++, at += used) {
             dt_checkpoint_file_path(i, m->portions, k, name);
             if (sscanf(at, "%16" SCNx64 "%16" SCNx64 " %20" SCNu64 " %95s\n%n", &w.digest.high,
                        &w.digest.low, &w.bytes, has, &used) != 4 ||
                 strcmp(has, name) != 0) {
-                m->file[i][k].bytes = 0;
+                m->file[k][i].bytes = 0;
                 return i == DT_CHECKPOINT_TRAINED && k == 0 && !strstr(at, name);
             }
-            m->file[i][k] = w;
+            m->file[k][i] = w;
         }
     return true;
 }
@@ -147,7 +147,7 @@ static dt_status file_failed(const dt_checkpoint *c, const char *name, dt_status
 static dt_status read_file(const dt_checkpoint *c, dt_checkpoint_file which, int portion,
                            size_t most, char **text, size_t *length)
 {
-    const dt_written *want = &c->manifest.file[which][portion];
+    const dt_written *want = &c->manifest.file[portion][which];
     char name[DT_PORTION_NAME + 32];
 
     *text = NULL;
@@ -163,22 +163,10 @@ static dt_status read_file(const dt_checkpoint *c, dt_checkpoint_file which, int
                    c->in.path, name, *length);
 }
 
-static dt_status read_manifest(dt_checkpoint *c)
-{
-    char *text = NULL;
-    size_t length = 0;
-
-    DT_TRY(file_failed(c, "MANIFEST",
-                       dt_file_read(c->in.fd, "MANIFEST", DT_MANIFEST_CHARS, &text, &length)));
-    const dt_status st = dt_manifest_parse(c->in.path, text, length, &c->manifest);
-    free(text);
-    return st;
-}
-
 /* Without reading it. */
 static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, int portion)
 {
-    const uint64_t want = c->manifest.file[which][portion].bytes;
+    const uint64_t want = c->manifest.file[portion][which].bytes;
     char name[DT_PORTION_NAME + 32];
     int64_t bytes = 0;
     int fd = -1;
@@ -192,27 +180,20 @@ static dt_status check_size(const dt_checkpoint *c, dt_checkpoint_file which, in
                    c->in.path, name, (long long)bytes, (unsigned long long)want);
 }
 
-static dt_status read_state(dt_checkpoint *c)
-{
-    char *text = NULL;
-    size_t length = 0;
-
-    DT_TRY(read_file(c, DT_CHECKPOINT_STATE, 0, SMALL, &text, &length));
-    const dt_status st = dt_checkpoint_state_parse(c, text, length);
-    free(text);
-    return st;
-}
-
 /* ---- One checkpoint --------------------------------------------------------------------- */
 
 dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const char *name)
 {
     dt_checkpoint *c = NULL;
+    char *text = NULL;
+    size_t length = 0;
     dt_status st = DT_OK;
 
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "a checkpoint"));
     DT_GO(st, dt_folder_open(&c->in, in ? in->fd : AT_FDCWD, in ? in->path : "", name), out);
-    DT_GO(st, read_manifest(c), out);
+    st = dt_file_read(c->in.fd, "MANIFEST", DT_MANIFEST_CHARS, &text, &length);
+    DT_GO(st, file_failed(c, "MANIFEST", st), out);
+    DT_GO(st, dt_manifest_parse(c->in.path, text, length, &c->manifest), out);
     if (c->manifest.portions > 0 && !dt_pieces)
         DT_GO(st,
               dt_fail(DT_UNSUPPORTED,
@@ -223,11 +204,14 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const dt_folder *in, const cha
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++)
         for (int k = 0; k < files_of(&c->manifest, i); k++)
             DT_GO(st, check_size(c, i, k), out);
-    DT_GO(st, read_state(c), out);
+    free(text);
+    DT_GO(st, read_file(c, DT_CHECKPOINT_STATE, 0, SMALL, &text, &length), out);
+    DT_GO(st, dt_checkpoint_state_parse(c, text, length), out);
     *out = c;
     c = NULL;
 
 out:
+    free(text);
     dt_checkpoint_close(c);
     return st;
 }

@@ -196,11 +196,10 @@ static dt_status commit(dt_saving *w)
 
 dt_status dt_saving_end(dt_saving *w, const dt_written *written)
 {
+    const size_t portions = (size_t)DT_MAX(w->manifest.portions, 1);
     dt_status st = DT_OK;
 
-    for (int k = 0; k < DT_MAX(w->manifest.portions, 1); k++)
-        for (int i = 0; i < DT_CHECKPOINT_FILES; i++)
-            w->manifest.file[i][k] = written[k * DT_CHECKPOINT_FILES + i];
+    memcpy(w->manifest.file, written, portions * sizeof *w->manifest.file);
     DT_GO(st, save_manifest(w), out);
     DT_GO(st, dt_folder_sync(w->temp.fd, w->temp.path), out);
     st = commit(w);

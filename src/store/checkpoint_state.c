@@ -35,11 +35,39 @@ dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *
     return DT_OK;
 }
 
+static dt_status check_finite(const dt_weights *s, const float *momentum, int64_t step)
+{
+    static const char *const what[] = {"weight", "momentum of", "running mean of",
+                                       "running variance of"};
+    const float *const numbers[] = {s->master, momentum, s->running_mean, s->running_var};
+    const dt_net *net = s->net;
+    char element[DT_ELEMENT_CHARS];
+
+    for (size_t a = 0; a < DT_COUNT_OF(what); a++) {
+        const bool params = a < 2;
+        for (size_t i = 0; i < (params ? net->params : net->norms); i++) {
+            const size_t offset = params ? net->param[i].offset : net->norm[i].offset;
+            const size_t count = params ? net->param[i].count : net->norm[i].channels;
+            const float *x = numbers[a] + offset;
+            const size_t bad = dt_finite_floats(x, count);
+            if (bad < count)
+                return dt_fail(DT_NUMERIC,
+                               "after step %lld the %s %s is %g; nothing of it is saved: lower "
+                               "--lr or use --warmup",
+                               (long long)step, what[a],
+                               params ? dt_param_element(&net->param[i], bad, element)
+                                      : dt_norm_element(&net->norm[i], bad, element),
+                               dt_nan_unsigned((double)x[bad]));
+        }
+    }
+    return DT_OK;
+}
+
 dt_status dt_snapshot_finite(const dt_snapshot *s)
 {
     if (s->trained.net)
-        DT_TRY(dt_finite_state(&s->trained, s->momentum, s->at.run_step));
-    return dt_finite_state(&s->model, s->momentum, s->at.run_step);
+        DT_TRY(check_finite(&s->trained, s->momentum, s->at.run_step));
+    return check_finite(&s->model, s->momentum, s->at.run_step);
 }
 
 static json_t *options_json(const dt_options *o)

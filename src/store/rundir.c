@@ -1,5 +1,5 @@
 /* rundir.c - the run folder: never shared with another run, never over the remains of one. */
-#include "store.h"
+#include "checkpoint_internal.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -128,22 +128,19 @@ static bool is_nothing(const dt_rundir *d, const dt_options *o, const char *name
 /* Whether the folder may be had as it is: new, or a run's to take over. */
 static dt_status check_contents(dt_rundir *d, const dt_options *o, bool takes_over)
 {
-    const int fd = openat(d->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent **entry = NULL;
+    const int n = scandirat(d->folder, ".", &entry, NULL, NULL);
+    const bool run = dt_folder_has(d->folder, "options.yaml");
     char other[NAME_MAX + 1] = "";
-    bool run = false;
 
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
+    if (n < 0)
         return rundir_error(d->path, "listing it");
+    for (int i = 0; i < n; i++) {
+        if (!is_nothing(d, o, entry[i]->d_name))
+            snprintf(other, sizeof other, "%s", entry[i]->d_name);
+        free(entry[i]);
     }
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        run = run || strcmp(e->d_name, "options.yaml") == 0;
-        if (!is_nothing(d, o, e->d_name))
-            snprintf(other, sizeof other, "%s", e->d_name);
-    }
-    closedir(dir);
+    free(entry);
     d->resumed = takes_over && run;
     if (d->resumed || !other[0])
         return DT_OK;
@@ -157,6 +154,31 @@ static dt_status check_contents(dt_rundir *d, const dt_options *o, bool takes_ov
 
 /* ---- Which folder ----------------------------------------------------------------------- */
 
+/* The run folder that `path` is, or that the checkpoint `path` lies in; out[0] = 0: it lies in
+ * none. */
+static dt_status run_of(const char *path, char out[PATH_MAX])
+{
+    /* Of RUN/checkpoints/NAME; by a link to another disk, where .run says whose it is. */
+    static const char *const up[] = {"../..", "../.run"};
+    char mark[PATH_MAX + 16];
+    dt_folder in;
+
+    DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
+    const bool is = dt_checkpoint_is(&in);
+    memcpy(out, in.path, PATH_MAX);
+    dt_folder_close(&in);
+    for (size_t i = 0; i < DT_COUNT_OF(up) && is; i++) {
+        snprintf(mark, sizeof mark, "%s/%s", path, up[i]);
+        if (!realpath(mark, out))
+            out[0] = '\0';
+        snprintf(mark, sizeof mark, "%s/options.yaml", out);
+        if (dt_path_exists(mark))
+            return DT_OK;
+        out[0] = '\0';
+    }
+    return DT_OK;
+}
+
 /* The folder that the options mean, "" for a new one of the default name. */
 static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_over)
 {
@@ -166,7 +188,7 @@ static dt_status choose(const dt_options *o, char out[PATH_MAX], bool *takes_ove
     snprintf(out, PATH_MAX, "%s", o->out);
     if (*takes_over || strcmp(o->resume, "never") == 0 || !o->resume[0])
         return DT_OK;
-    DT_TRY(dt_checkpoint_run(o->resume, of));
+    DT_TRY(run_of(o->resume, of));
     if (!of[0])
         return DT_OK;
     *takes_over = !o->out[0] || dt_path_same(o->out, of);

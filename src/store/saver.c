@@ -71,11 +71,10 @@ dt_status dt_saver_open(dt_saver **out, dt_rundir *run, const dt_net *net, bool 
           out);
     memset(v->slab.mem, 0, v->slab.bytes); /* its pages are taken now, not in a step */
     *out = v;
-    return DT_OK;
+    v = NULL;
 
 out:
-    dt_slab_destroy(&v->slab);
-    free(v);
+    dt_saver_close(v);
     return st;
 }
 

@@ -211,10 +211,6 @@ dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t,
 dt_status dt_checkpoint_find(const char *path, const dt_query *t,
                              char found[PATH_MAX]) DT_MUST_CHECK;
 
-/* The run folder that `path` is, or that the checkpoint `path` lies in; out[0] = 0: it lies in
- * none. DT_NOINPUT: path does not exist. */
-dt_status dt_checkpoint_run(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
-
 /* ---- A thread that writes while training goes on ---------------------------------------- */
 
 typedef struct dt_saver dt_saver;

@@ -149,7 +149,7 @@ static inline void snapshot_forge(const char *folder, dt_checkpoint_file which, 
 
     assert_ok(dt_file_read(AT_FDCWD, folder_path(folder, "MANIFEST"), 4096, &old, &length));
     assert_ok(dt_manifest_parse(folder, old, length, &m));
-    m.file[which][0] = (dt_written){strlen(text), dt_hash_bytes(text, strlen(text))};
+    m.file[0][which] = (dt_written){strlen(text), dt_hash_bytes(text, strlen(text))};
     folder_write(folder, dt_checkpoint_file_name[which], text, strlen(text));
     folder_write(folder, "MANIFEST", manifest, dt_manifest_text(&m, manifest));
     free(old);

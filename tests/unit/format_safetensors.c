@@ -320,7 +320,7 @@ static dt_status fill_index(const void *context, size_t i, void *data)
 /* Wide types first, then names by their bytes; each tensor gets its own data. */
 TEST_WITH(name_file, folder_leave, tensors_are_ordered)
 {
-    static const dt_tensor t[] = {
+    dt_tensor t[] = {
         {.name = "b", .dtype = "F32", .rank = 1, .shape = {2}},
         {.name = "a.10", .dtype = "F32", .rank = 1, .shape = {1}},
         {.name = "z", .dtype = "I64"},
@@ -353,7 +353,7 @@ TEST_WITH(name_file, folder_leave, tensors_are_ordered)
 
 static dt_status write_large(const char *path)
 {
-    static const dt_tensor t = {.name = "w", .dtype = "F32", .rank = 2, .shape = {64, 1024}};
+    dt_tensor t = {.name = "w", .dtype = "F32", .rank = 2, .shape = {64, 1024}};
     size_t bytes = 4 * 64 * 1024;
     return write_to(path, &(dt_safetensors_content){
                               .tensor = &t, .tensors = 1, .fill = fill_index, .context = &bytes});

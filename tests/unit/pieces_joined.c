@@ -75,7 +75,7 @@ FOLDER_TEST(pieces_of_any_shape_are_joined_and_cut_again)
     put_at("b", 0, 2, 1, 1);
     put_at("c", 1, 2, 3, 1);
     assert_ok(join(&f, "c", "a", "b"));
-    const dt_tensor t = f->tensor[0];
+    dt_tensor t = f->tensor[0];
     dt_portion third = {.world = 3}; /* of the rows */
     const dt_model_file_opts opts = {.portion = &third};
     const dt_safetensors_content c = {&t, 1, NULL, 0, fill, f, NULL, &opts};
