@@ -171,21 +171,30 @@ static void lay_follower(dt_plan *p, int *at)
         set_layout(p, p->node[*at].second, own, own);
 }
 
-/* The layout that a move brings its value from, or (to) to. */
-static dt_layout move_layout(const dt_plan *p, const dt_node *n, int way, bool to)
+dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
 {
-    return p->layout[to == (way == DT_FORWARD) ? n->out : n->in[0]][way];
+    const dt_node *n = &p->node[i];
+    const dt_value *out = &p->value[n->out];
+    const bool forward = way == DT_FORWARD;
+
+    return (dt_move){.from = p->layout[forward ? n->in[0] : n->out][way],
+                     .to = p->layout[forward ? n->out : n->in[0]][way],
+                     .rows = out->shape.n * out->shape.h * out->shape.w,
+                     .channels = out->shape.c,
+                     .each = dt_dtype_bytes(forward ? out->type : p->model->opts.precision)};
 }
 
-/* What a move moves; a value that nothing arrives at keeps its memory. */
-static void settle_move(const dt_plan *p, dt_node *n)
+/* What step i, a move, moves; a value that nothing arrives at keeps its memory. */
+static void settle_move(dt_plan *p, int i)
 {
+    dt_node *n = &p->node[i];
+
     for (int way = 0; way < DT_WAYS; way++) {
-        const dt_layout from = move_layout(p, n, way, false), to = move_layout(p, n, way, true);
+        const dt_move m = dt_plan_move(p, i, (dt_way)way);
         const bool there =
             way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad);
-        n->moves[way] = from != to && there;
-        n->stays[way] = from == to || (from == DT_HOME && to == DT_WHOLE && !p->remote);
+        n->moves[way] = m.from != m.to && there;
+        n->stays[way] = m.from == m.to || (m.from == DT_HOME && m.to == DT_WHOLE && !p->remote);
     }
 }
 
@@ -203,20 +212,8 @@ static dt_status cut_plan(dt_plan *p)
     }
     for (int i = 0; i < p->steps; i++)
         if (p->node[i].op->moves)
-            settle_move(p, &p->node[i]);
+            settle_move(p, i);
     return DT_OK;
-}
-
-dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
-{
-    const dt_value *out = &p->value[p->node[i].out];
-
-    return (dt_move){.from = move_layout(p, &p->node[i], way, false),
-                     .to = move_layout(p, &p->node[i], way, true),
-                     .rows = out->shape.n * out->shape.h * out->shape.w,
-                     .channels = out->shape.c,
-                     .each =
-                         dt_dtype_bytes(way == DT_FORWARD ? out->type : p->model->opts.precision)};
 }
 
 /* ---- For people ------------------------------------------------------------------------------ */
