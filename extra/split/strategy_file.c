@@ -366,8 +366,8 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
             return dt_events_fail(e, f->said[i].mark,
                                   "%s is a %s and follows its input, which is %scut: leave the "
                                   "line out",
-                                   f->net->own->node[i].name, f->net->own->node[i].op->name,
-                                   cut[i] ? "" : "not ");
+                                  f->net->own->node[i].name, f->net->own->node[i].op->name,
+                                  cut[i] ? "" : "not ");
     return DT_OK;
 }
 
