@@ -68,11 +68,11 @@ dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits)
                    follower->name, follower->op->name);
 }
 
-static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
+/* `word` loses what stands behind its pattern. */
+static dt_status cut_word(const dt_net *net, char *word, bool *cut)
 {
-    char pattern[WORD_CHARS];
     bool fits[DT_MAX_NODES];
-    const char *is = strrchr(word, '=');
+    char *is = strrchr(word, '=');
     const bool out = is && strcmp(is, "=out") == 0;
 
     if (!out && !(is && strcmp(is, "=batch") == 0))
@@ -80,8 +80,8 @@ static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
                        "strategy '%s': want OPERATION=out, or OPERATION=batch, which is not cut; "
                        "all=out cuts every convolution and linear layer",
                        word);
-    snprintf(pattern, sizeof pattern, "%.*s", (int)(is - word), word);
-    const dt_status st = dt_strategy_find(net, pattern, fits);
+    *is = '\0';
+    const dt_status st = dt_strategy_find(net, word, fits);
     if (st != DT_OK)
         return dt_fail_place(st, "strategy: ");
     for (size_t i = 0; i < net->ops; i++)

@@ -222,18 +222,16 @@ static dt_status find_owner(const strategy_file *f, const dt_events *e, size_t *
     const dt_net *net = f->net;
     char scheme[32], name[128];
 
-    for (size_t i = 0; i < net->params; i++)
-        for (const char *s = net->schemes; *s; s += 1 + strlen(scheme)) {
-            snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(s + 1, " "), s + 1);
-            DT_TRY(dt_net_rename(net, scheme, net->param[i].name, name, sizeof name));
-            if (strcmp(name, f->key) != 0)
-                continue;
-            snprintf(name, sizeof name, "%s", net->param[i].name);
-            *strrchr(name, '.') = '\0';
-            for (*owner = 0; strcmp(net->own->node[*owner].name, name) != 0;)
-                ++*owner;
-            return DT_OK;
-        }
+    for (const char *s = net->schemes; *s; s += 1 + strlen(scheme)) {
+        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(s + 1, " "), s + 1);
+        for (*owner = 0; *owner < net->ops; ++*owner)
+            for (int k = 0; k < net->own->node[*owner].n_param; k++) {
+                const dt_param *p = &net->param[net->own->node[*owner].param[k]];
+                DT_TRY(dt_net_rename(net, scheme, p->name, name, sizeof name));
+                if (strcmp(name, f->key) == 0)
+                    return DT_OK;
+            }
+    }
     return dt_events_fail(e, f->key_mark,
                           "'%s' is no parameter of %s; `dtrain summary` has the "
                           "names of layers",
