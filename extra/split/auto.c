@@ -65,7 +65,7 @@ static void consider(const dt_run *r, choice *x)
     candidate c = {.parts = x->costs.parts};
     const double began = dt_seconds(), free = (double)dt_memory_available();
 
-    c.time = c.parts > 1 ? dt_search_best(&x->costs, c.cut) : dt_search_time_of(&x->costs, c.cut);
+    c.time = dt_search_best(&x->costs, c.cut);
     x->searched_s += dt_seconds() - began;
     for (int i = 0; i < x->costs.nodes; i++)
         c.layers += dt_search_layer(&x->costs.node[i]) && c.cut[i];
@@ -103,8 +103,7 @@ static dt_status measure_all(dt_run *r, choice *x)
     const int64_t only = DT_MIN(r->o.tensor_parallel, r->comm->world);
 
     for (int64_t parts = 1, most = r->comm->world; parts <= most; parts++) {
-        const bool given = parts == 1 || !only || parts == only;
-        if (r->comm->world % parts != 0 || !given)
+        if (r->comm->world % parts != 0 || (parts > 1 && only && parts != only))
             continue;
         DT_TRY(dt_costs_measure(r, (int)parts, &x->costs));
         if (r->comm->rank == 0 && parts == 1)
