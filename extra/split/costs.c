@@ -68,8 +68,9 @@ static int64_t images_tried(const dt_run *r)
     return DT_MIN(images_of(r), DT_MAX(4, PIXELS / (size * size)));
 }
 
-static dt_options trial_options(const dt_run *r, int shards, int64_t images, const char *strategy,
-                                char data[32])
+/* Of so many shards and images; t has its ranks and the size of their groups. data: kept until it
+ * is closed. */
+static dt_status trial_open(dt_run *t, const dt_run *r, int shards, int64_t images, char data[32])
 {
     dt_options o = r->o;
 
@@ -86,8 +87,9 @@ static dt_options trial_options(const dt_run *r, int shards, int64_t images, con
     o.init_head = true;
     o.schedule = "constant";
     o.lr = o.warmup = 0;
-    o.strategy = strategy;
-    return o;
+    o.strategy = t->grid.parts > 1 ? "all=out" : "";
+    t->classes = r->net->spec.classes;
+    return dt_run_open_as(t, &o, DT_FOR_TRAINING);
 }
 
 static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_costs *c)
@@ -119,12 +121,11 @@ static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_costs 
     const int at_once = DT_MAX(1, dt_comm_node_cpus(r->comm) / r->threads);
     const double turns = DT_MAX(1, (double)r->comm->node_ranks / at_once);
     char data[32];
-    dt_run t = {.comm = self, .grid.parts = c->parts, .classes = r->net->spec.classes};
+    dt_run t = {.comm = self, .grid.parts = c->parts};
 
     if (r->comm->node_rank >= at_once)
         return DT_OK;
-    const dt_options o = trial_options(r, 1, images, c->parts > 1 ? "all=out" : "", data);
-    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
+    DT_TRY(trial_open(&t, r, 1, images, data));
     if (c->parts == 1)
         dt_costs_graph(c, r->net, (double)images_of(r), r->precision);
     const int width = c->parts > 1 ? c->shards : c->homes / c->waves; /* contexts at a time */
@@ -138,16 +139,19 @@ static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_costs 
 
 enum { ROW_BYTES = 256 }; /* as of 64 channels */
 
-/* Every rank's rows to every rank, as a cut layer gathers what it reads. */
-static dt_status add_gather(dt_moves *m, int key, int world, char *source, char *target,
-                            size_t rows)
+/* With key 0 and 1, rows[key] rows of every rank to every rank, as a cut layer gathers what it
+ * reads. */
+static dt_status add_gathers(dt_moves **m, dt_comm *c, char *source, char *target,
+                             const size_t rows[2])
 {
-    const size_t stride = (size_t)world * ROW_BYTES;
+    const size_t stride = (size_t)c->world * ROW_BYTES;
 
-    for (int from = 0; from < world; from++)
-        for (int to = 0; to < world; to++)
-            DT_TRY(dt_moves_add(m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
-                                              rows, ROW_BYTES, ROW_BYTES, stride}));
+    DT_TRY(dt_moves_create(m, c, 2));
+    for (int key = 0; key < 2; key++)
+        for (int from = 0; from < c->world; from++)
+            for (int to = 0; to < c->world; to++)
+                DT_TRY(dt_moves_add(*m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
+                                                   rows[key], ROW_BYTES, ROW_BYTES, stride}));
     return DT_OK;
 }
 
@@ -172,13 +176,10 @@ static dt_status try_moves(dt_comm *c, double *latency, double *per_byte)
     dt_slab memory = {.mem = NULL};
     dt_moves *m = NULL;
     double took[2] = {0, 0};
-    dt_status st = DT_OK;
+    dt_status st = dt_slab_create(&memory, all * (1 + (size_t)c->world), "moves");
 
-    DT_GO(st, dt_comm_agree(c, dt_slab_create(&memory, all * (1 + (size_t)c->world), "moves")),
-          out);
-    DT_GO(st, dt_comm_agree(c, dt_moves_create(&m, c, 2)), out);
-    for (int key = 0; key < 2 && st == DT_OK; key++)
-        st = add_gather(m, key, c->world, memory.mem, (char *)memory.mem + all, rows[key]);
+    if (st == DT_OK)
+        st = add_gathers(&m, c, memory.mem, (char *)memory.mem + all, rows);
     DT_GO(st, dt_comm_agree(c, st), out);
     DT_GO(st, dt_moves_seal(m), out);
     DT_GO(st, time_gathers(c, m, took), out);
@@ -195,13 +196,12 @@ out:
 static dt_status try_gradients(dt_run *r, int64_t images, double *waited)
 {
     char data[32];
-    const dt_options o = trial_options(r, (int)r->o.shards, images * r->o.shards, "", data);
     dt_step_result result;
-    dt_run t = {.comm = r->comm, .grid.parts = 1, .classes = r->net->spec.classes};
+    dt_run t = {.comm = r->comm, .grid.parts = 1};
     dt_status st = DT_OK;
 
     *waited = HUGE_VAL;
-    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
+    DT_TRY(trial_open(&t, r, (int)r->o.shards, images * r->o.shards, data));
     for (int try = 0; st == DT_OK && try <= TRIES; try++) {
         dt_record_restart();
         st = dt_run_step(&t, 0, try, false, &result);
