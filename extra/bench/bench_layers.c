@@ -63,13 +63,11 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
             continue;
         dt_bench_pass *p = &l->pass[l->passes++];
         *p = (dt_bench_pass){
+            .layer = dt_plan_row_get(r->contexts.plan[0], i),
             .step = i,
             .cost = {.seconds = dt_record_seconds(DT_LANE_LAYER, kind, DT_RECORD_KINDS) / steps,
                      .flops = (double)work.flops,
                      .bytes = (double)work.bytes}};
-        p->layer = dt_plan_row_get(r->contexts.plan[0], i);
-        snprintf(p->layer_name, sizeof p->layer_name, "%s", p->layer.name);
-        p->layer.name = p->layer_name;
         pass_place(p, (dt_pass)pass);
         l->total[p->total].seconds += p->cost.seconds;
     }

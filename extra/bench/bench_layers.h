@@ -39,10 +39,9 @@ typedef struct dt_bench_cost {
 
 typedef struct dt_bench_pass { /* one line */
     dt_plan_row layer;
-    char layer_name[64]; /* its name: the plan's is gone with the run */
-    size_t step;         /* of the plan */
-    const char *name;    /* "forward", "data", "weights", "backward" */
-    const char *limit;   /* "compute": the limit is the one of flops; else "traffic" */
+    size_t step;       /* of the plan */
+    const char *name;  /* "forward", "data", "weights", "backward" */
+    const char *limit; /* "compute": the limit is the one of flops; else "traffic" */
     dt_total total;
     dt_bench_cost cost;
 } dt_bench_pass;
