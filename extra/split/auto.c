@@ -17,8 +17,6 @@ typedef struct choice {
     bool must;  /* some layer is to be cut */
 } choice;
 
-/* ---- A strategy in words ------------------------------------------------------------------- */
-
 static void write_words(const dt_net *net, const candidate *x, int layers,
                         const dt_search_node *node, char words[DT_OPTION_CHARS])
 {
@@ -76,8 +74,6 @@ static void consider(const dt_run *r, choice *x)
         x->best = c;
 }
 
-/* ---- The choice ------------------------------------------------------------------------------ */
-
 static void tell(const dt_run *r, const choice *x, dt_choice *to)
 {
     const candidate *best = &x->best;
@@ -99,16 +95,14 @@ static void tell(const dt_run *r, const choice *x, dt_choice *to)
 static dt_status measure_all(dt_run *r, choice *x)
 {
     const double began = dt_seconds();
-    dt_status st = DT_OK;
     const int64_t only = DT_MIN(r->o.tensor_parallel, r->comm->world);
 
     for (int64_t parts = 1, most = r->comm->world; parts <= most; parts++) {
         if (r->comm->world % parts != 0 || (parts > 1 && only && parts != only))
             continue;
         DT_TRY(dt_costs_measure(r, (int)parts, &x->costs));
-        if (r->comm->rank == 0 && parts == 1)
-            st = force(r, x);
-        DT_TRY(dt_comm_agree(r->comm, st));
+        const bool first = r->comm->rank == 0 && parts == 1;
+        DT_TRY(dt_comm_agree(r->comm, first ? force(r, x) : DT_OK));
         if (r->comm->rank == 0 && (parts == 1 || r->comm->world / parts <= r->o.shards))
             consider(r, x);
         const bool alone = r->comm->nodes == 1 && r->o.shards >= r->comm->world;
