@@ -61,15 +61,13 @@ static int wave_key(const dt_grid_wave *w, int plan, int k, int step, dt_way way
 static int home_of(const dt_run *r, const dt_contexts *c, int k)
 {
     const dt_grid *g = &r->grid;
-    int first, end, rank = 0;
+    int first, end = 0, rank = -1;
 
     if (c == &r->test)
         return k;
-    for (;; rank++) {
-        dt_shards_of((int)r->o.shards, r->comm->world, g->index * g->parts + rank, &first, &end);
-        if (g->first + k < end)
-            return rank;
-    }
+    while (end <= g->first + k)
+        dt_shards_of((int)r->o.shards, r->comm->world, g->index * g->parts + ++rank, &first, &end);
+    return rank;
 }
 
 /* The channels that a rank has of a value. */
