@@ -128,14 +128,13 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
         for (int k = 0; k < c->width; k++)
             for (int step = 0; step < w->steps; step++)
-                for (int way = 0; way < DT_WAYS; way++) {
+                for (dt_way way = DT_FORWARD; way < DT_WAYS; way++) {
                     const dt_plan *own = dt_contexts_home(c, k) ? c->plan[i] : c->remote[i];
                     if (!c->plan[i]->node[step].moves[way])
                         continue;
-                    const dt_move m =
-                        move_of(c->exec[k * DT_MAX_PLANS + i], own, step, (dt_way)way);
-                    DT_TRY(add_move(&r->grid, wave_key(w, i, k, step, (dt_way)way), &m,
-                                    home_of(r, c, k)));
+                    const dt_move m = move_of(c->exec[k * DT_MAX_PLANS + i], own, step, way);
+                    const int key = wave_key(w, i, k, step, way);
+                    DT_TRY(add_move(&r->grid, key, &m, home_of(r, c, k)));
                 }
     return DT_OK;
 }

@@ -119,8 +119,9 @@ static int move_behind(const dt_plan *p, int value, int before)
 }
 
 /* Input k of step *at in another layout. What a cut layer made goes there at once. */
-static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backward, bool flat)
+static void bring(dt_plan *p, int *at, int k, dt_layout forward, bool flat)
 {
+    const dt_layout backward = forward == DT_WHOLE ? DT_CUT : forward;
     const int value = p->node[*at].in[k];
 
     if (p->layout[value][DT_FORWARD] == forward)
@@ -140,14 +141,13 @@ static void lay_product(dt_plan *p, int *at)
 {
     const bool flat = dt_split_flat(&p->node[*at], &p->value[p->node[*at].in[0]].shape);
 
+    if (!p->node[*at].cut || flat) /* flat: the own features are no channels */
+        bring(p, at, 0, DT_HOME, false);
     if (!p->node[*at].cut) {
-        bring(p, at, 0, DT_HOME, DT_HOME, false);
         set_layout(p, p->node[*at].out, DT_HOME, DT_HOME);
         return;
     }
-    if (flat) /* the own features are no channels */
-        bring(p, at, 0, DT_HOME, DT_HOME, false);
-    bring(p, at, 0, DT_WHOLE, DT_CUT, flat);
+    bring(p, at, 0, DT_WHOLE, flat);
     const int out = p->node[*at].out;
     const int made = insert_move(p, *at + 1, out, p->node[*at].name, false);
     p->node[*at].out = made; /* they change places: readers know `out` */
@@ -164,7 +164,7 @@ static void lay_follower(dt_plan *p, int *at)
     const dt_layout own = home ? DT_HOME : p->layout[p->node[*at].in[0]][DT_FORWARD];
 
     for (int k = 0; k < p->node[*at].n_in; k++)
-        bring(p, at, k, own, own, false);
+        bring(p, at, k, own, false);
     p->node[*at].cut = own == DT_CUT;
     set_layout(p, p->node[*at].out, own, own);
     if (p->node[*at].second)
