@@ -86,7 +86,7 @@ static dt_status bench_summarise(const dt_run *r, double *seconds, const dt_exch
     row->messages_per_step = (double)(after.messages - before->messages) / (double)n;
     if (row->alone)
         DT_TRY(dt_single_rank_take(row->alone, r, row->median_s));
-    return row->layers ? dt_bench_layers_take(row->layers, r, r->o.steps, sum, waited) : DT_OK;
+    return row->layers ? dt_bench_layers_take(row->layers, r, sum) : DT_OK;
 }
 
 /* After the first step the momentum is the gradient, and the same decay of the same weights. */

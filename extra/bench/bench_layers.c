@@ -36,15 +36,14 @@ static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
     dt_plan *const *plan = r->contexts.plan;
     dt_work sum = {0, 0};
 
-    for (int s = r->first_shard; s < r->end_shard; s++) {
-        const int64_t images = dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL);
-        for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
-            if (dt_plan_batch(plan[i]) != images)
-                continue;
-            const dt_work work = dt_plan_work(plan[i], step, pass);
-            sum.flops += work.flops;
-            sum.bytes += work.bytes;
-        }
+    for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
+        const dt_work work = dt_plan_work(plan[i], step, pass);
+        int64_t shards = 0;
+        for (int s = r->first_shard; s < r->end_shard; s++)
+            shards +=
+                dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL) == dt_plan_batch(plan[i]);
+        sum.flops += shards * work.flops;
+        sum.bytes += shards * work.bytes;
     }
     return sum;
 }
@@ -63,23 +62,21 @@ static void take_layer(dt_bench_layers *l, const dt_run *r, size_t i, double ste
             continue;
         dt_bench_pass *p = &l->pass[l->passes++];
         *p = (dt_bench_pass){
+            .layer = dt_plan_row_get(r->contexts.plan[0], i),
             .step = i,
             .cost = {.seconds = dt_record_seconds(DT_LANE_LAYER, kind, DT_RECORD_KINDS) / steps,
                      .flops = (double)work.flops,
                      .bytes = (double)work.bytes}};
-        p->layer = dt_plan_row_get(r->contexts.plan[0], i);
-        snprintf(p->layer_name, sizeof p->layer_name, "%s", p->layer.name);
-        p->layer.name = p->layer_name;
         pass_place(p, (dt_pass)pass);
         l->total[p->total].seconds += p->cost.seconds;
     }
 }
 
-dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
-                               double waited)
+dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, double seconds)
 {
     const size_t layers = (size_t)r->contexts.plan[0]->steps;
-    const double n = (double)steps;
+    const double n = (double)r->o.steps;
+    const double waited = dt_record_seconds(DT_LANE_WAIT, DT_IN_gradients, 1); /* and weights */
     dt_bench_cost *t = l->total;
 
     DT_TRY(dt_calloc(&l->pass, DT_PASS_COUNT * layers, sizeof *l->pass, "the profile of layers"));

@@ -39,10 +39,9 @@ typedef struct dt_bench_cost {
 
 typedef struct dt_bench_pass { /* one line */
     dt_plan_row layer;
-    char layer_name[64]; /* its name: the plan's is gone with the run */
-    size_t step;         /* of the plan */
-    const char *name;    /* "forward", "data", "weights", "backward" */
-    const char *limit;   /* "compute": the limit is the one of flops; else "traffic" */
+    size_t step;       /* of the plan */
+    const char *name;  /* "forward", "data", "weights", "backward" */
+    const char *limit; /* "compute": the limit is the one of flops; else "traffic" */
     dt_total total;
     dt_bench_cost cost;
 } dt_bench_pass;
@@ -57,11 +56,8 @@ typedef struct dt_bench_layers {
     dt_bench_cost total[DT_TOTAL_COUNT];
 } dt_bench_layers;
 
-/* Read `steps` steps of r from the record. DT_NOMEM.
- *   seconds  of all of them
- *   waited   of these in dt_exchange_finish and dt_exchange_publish */
-dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, int64_t steps, double seconds,
-                               double waited) DT_MUST_CHECK;
+/* Read r's --steps steps, which took so many seconds together, from the record. DT_NOMEM. */
+dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, double seconds) DT_MUST_CHECK;
 /* A zeroed l is allowed. */
 void dt_bench_layers_close(dt_bench_layers *l);
 /* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */

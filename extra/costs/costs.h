@@ -6,14 +6,15 @@
 
 /* One line of `dtrain plan` or `dtrain summary`, in execution order. */
 typedef struct dt_plan_row {
-    const char *op, *name; /* "conv2d", "batchnorm+relu"; node name */
-    char out_shape[48];    /* "[32, 56, 56, 256] bf16" */
-    char kernels[160];     /* "tiles dot", "own avx512" */
-    size_t params;         /* trainable numbers of the step */
-    int64_t macs;          /* multiply-accumulates of the forward pass, whole batch */
+    const char *op;     /* "conv2d", "batchnorm+relu" */
+    char name[48];      /* of the node */
+    char out_shape[48]; /* "[32, 56, 56, 256] bf16" */
+    char kernels[160];  /* "tiles dot", "own avx512" */
+    size_t params;      /* trainable numbers of the step */
+    int64_t macs;       /* multiply-accumulates of the forward pass, whole batch */
     size_t out_bytes, out_offset, saved_bytes, scratch_bytes;
 } dt_plan_row;
-dt_plan_row dt_plan_row_get(const dt_plan *p, size_t i); /* borrows from p */
+dt_plan_row dt_plan_row_get(const dt_plan *p, size_t i);
 
 /* The least that a pass of row i has to do for the plan's batch; all 0: there is no such pass. */
 typedef struct dt_work {

@@ -3,23 +3,19 @@
 #include "costs.h"
 #include "model/kernels/tiles/tiles.h"
 
-enum { PEAK_TRIES = 24 };
+enum { PEAK_TRIES = 24, PEAK_RUNS = 64 };
+enum { PEAK_BYTES = 8192 }; /* of each operand, in the first-level cache */
 
-enum { PEAK_BYTES = 8192, PEAK_RUNS = 64 }; /* of each operand, in the first-level cache */
-
-typedef struct peak_operands { /* random: what multipliers draw, and a CPU's clock, depends on it */
-    _Alignas(64) char a[PEAK_BYTES], b[PEAK_BYTES];
-} peak_operands;
-
-static void peak_draw(void *to, dt_dtype type, uint32_t tensor)
+/* Both operands, random: what multipliers draw, and a CPU's clock, depends on it. */
+static void peak_draw(void *to, dt_dtype type)
 {
-    float number[PEAK_BYTES / 2];
+    float number[PEAK_BYTES];
 
-    dt_fill_uniform(number, DT_COUNT_OF(number), -1, 1, 1, DT_STREAM_TEST, tensor);
-    for (int i = 0; type == DT_BF16 && i < PEAK_BYTES / 2; i++)
-        ((dt_bf16 *)to)[i] = dt_f32_to_bf16(number[i]);
+    dt_fill_uniform(number, PEAK_BYTES, -1, 1, 1, DT_STREAM_TEST, 0);
     if (type == DT_F32)
-        memcpy(to, number, PEAK_BYTES);
+        memcpy(to, number, (size_t)2 * PEAK_BYTES);
+    for (int i = 0; type == DT_BF16 && i < PEAK_BYTES; i++)
+        ((dt_bf16 *)to)[i] = dt_f32_to_bf16(number[i]);
 }
 
 /* Steps of 32 places in the operands. */
@@ -28,7 +24,7 @@ static int peak_steps(const dt_tile_backend *w)
     return PEAK_BYTES / DT_TILE_AREA / (int)dt_dtype_bytes(w->type);
 }
 
-static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o, int64_t rounds,
+static double peak_tile_seconds(const dt_tile_backend *w, const char *operands, int64_t rounds,
                                 int threads)
 {
     const size_t each = dt_dtype_bytes(w->type);
@@ -40,7 +36,8 @@ static double peak_tile_seconds(const dt_tile_backend *w, const peak_operands *o
         dt_tile_run run[PEAK_RUNS];
         for (int i = 0; i < PEAK_RUNS; i++)
             run[i] =
-                (dt_tile_run){o->a, o->b, DT_TILE * each, DT_TILE_AREA * each, each, peak_steps(w)};
+                (dt_tile_run){operands, operands + PEAK_BYTES, DT_TILE * each, DT_TILE_AREA * each,
+                              each,     peak_steps(w)};
         dt_tile_begin(w);
         for (int64_t r = 0; r < rounds; r++)
             w->multiply(sums, run, PEAK_RUNS, DT_TILE, true, NULL);
@@ -56,17 +53,14 @@ static double peak_tiles(const dt_tile_backend *w, dt_dtype type, int threads)
     const double long_enough = 0.015;
     const double flops = 2.0 * DT_TILE * DT_TILE_AREA * peak_steps(w) * PEAK_RUNS; /* of a round */
     int64_t rounds = 1;
-    peak_operands o;
+    _Alignas(64) char operands[2 * PEAK_BYTES];
     double best;
 
-    peak_draw(o.a, type, 0);
-    peak_draw(o.b, type, 1);
-    while ((best = peak_tile_seconds(w, &o, rounds, threads)) < long_enough)
+    peak_draw(operands, type);
+    while ((best = peak_tile_seconds(w, operands, rounds, threads)) < long_enough)
         rounds *= 2;
-    for (int i = 0; i < PEAK_TRIES; i++) {
-        const double seconds = peak_tile_seconds(w, &o, rounds, threads);
-        best = DT_MIN(best, seconds);
-    }
+    for (int i = 0; i < PEAK_TRIES; i++)
+        best = fmin(best, peak_tile_seconds(w, operands, rounds, threads));
     return flops * (double)rounds * (double)threads / best;
 }
 
@@ -89,10 +83,8 @@ static dt_status peak_stream(dt_peaks *p, int threads)
 
     DT_TRY(dt_slab_create(&slab, bytes, "the peak of the memory"));
     double best = stream_seconds(slab.mem, count, threads); /* takes the pages */
-    for (int i = 0; i < PEAK_TRIES; i++) {
-        const double seconds = stream_seconds(slab.mem, count, threads);
-        best = DT_MIN(best, seconds);
-    }
+    for (int i = 0; i < PEAK_TRIES; i++)
+        best = fmin(best, stream_seconds(slab.mem, count, threads));
     dt_slab_destroy(&slab);
     p->bytes_per_s = 2 * (double)bytes / best;
     return DT_OK;

@@ -94,12 +94,12 @@ dt_plan_row dt_plan_row_get(const dt_plan *p, size_t i)
     const dt_value *out = &p->value[s->node->out];
     const dt_block *own = dt_plan_own_block(p, s->node->out);
     dt_plan_row row = {.op = dt_step_title(s),
-                       .name = s->node->name,
                        .out_bytes = own ? work_tensor(&out->shape, out->type) : 0,
                        .out_offset = own ? own->offset : 0,
                        .saved_bytes = s->saved_bytes,
                        .scratch_bytes = s->scratch_bytes};
 
+    snprintf(row.name, sizeof row.name, "%s", s->node->name);
     memcpy(row.kernels, s->kernels, sizeof row.kernels);
     snprintf(row.out_shape, sizeof row.out_shape, "[%lld, %lld, %lld, %lld] %s",
              (long long)out->shape.n, (long long)out->shape.h, (long long)out->shape.w,

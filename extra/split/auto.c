@@ -10,15 +10,12 @@ typedef struct candidate {
 } candidate;
 
 typedef struct choice {
-    dt_search_node node[DT_SEARCH_NODES];
     dt_search_costs costs;
     candidate whole, best; /* nothing cut; the quickest that fits */
     double measured_s, searched_s;
     int layers; /* of the network */
     bool must;  /* some layer is to be cut */
 } choice;
-
-/* ---- A strategy in words ------------------------------------------------------------------- */
 
 static void write_words(const dt_net *net, const candidate *x, int layers,
                         const dt_search_node *node, char words[DT_OPTION_CHARS])
@@ -44,11 +41,11 @@ static dt_status force(const dt_run *r, choice *x)
     }
     x->must = r->comm->world > r->o.shards; /* nothing cut: some ranks would have no work */
     for (size_t i = 0; i < r->net->ops; i++)
-        if (dt_search_layer(&x->node[i + 1])) {
+        if (dt_search_layer(&x->costs.node[i + 1])) {
             x->layers++;
             x->must |= in[0][i];
             if (in[0][i] == in[1][i])
-                x->node[i + 1].kind = in[0][i] ? DT_SEARCH_CUT : DT_SEARCH_WHOLE;
+                x->costs.node[i + 1].kind = in[0][i] ? DT_SEARCH_CUT : DT_SEARCH_WHOLE;
         }
     return DT_OK;
 }
@@ -61,23 +58,21 @@ static bool better(const candidate *a, const candidate *than)
     return a->fits != than->fits ? a->fits : a->time.seconds < margin * than->time.seconds;
 }
 
-static void consider(const dt_run *r, choice *x, double bytes)
+static void consider(const dt_run *r, choice *x)
 {
     candidate c = {.parts = x->costs.parts};
     const double began = dt_seconds(), free = (double)dt_memory_available();
 
-    c.time = c.parts > 1 ? dt_search_best(&x->costs, c.cut) : dt_search_time_of(&x->costs, c.cut);
+    c.time = dt_search_best(&x->costs, c.cut);
     x->searched_s += dt_seconds() - began;
     for (int i = 0; i < x->costs.nodes; i++)
-        c.layers += dt_search_layer(&x->node[i]) && c.cut[i];
-    c.fits = free <= 0 || bytes * r->comm->node_ranks < free;
+        c.layers += dt_search_layer(&x->costs.node[i]) && c.cut[i];
+    c.fits = free <= 0 || x->costs.bytes * r->comm->node_ranks < free;
     if (c.parts == 1)
         x->whole = x->best = c;
     else if (c.layers > 0 && ((x->must && x->best.parts == 1) || better(&c, &x->best)))
         x->best = c;
 }
-
-/* ---- The choice ------------------------------------------------------------------------------ */
 
 static void tell(const dt_run *r, const choice *x, dt_choice *to)
 {
@@ -89,7 +84,7 @@ static void tell(const dt_run *r, const choice *x, dt_choice *to)
                  best->parts);
     *to = (dt_choice){
         .parts = best->parts, .seconds = best->time.seconds, .whole_s = x->whole.time.seconds};
-    write_words(r->net, best, x->layers, x->node, to->strategy);
+    write_words(r->net, best, x->layers, x->costs.node, to->strategy);
     snprintf(to->text, sizeof to->text,
              "auto: %s; predicted %.3g s a step (compute %.3g, moves %.3g, gradients %.3g), "
              "data-parallel %.3g; found in %.0f ms, costs in %.1f s",
@@ -100,20 +95,16 @@ static void tell(const dt_run *r, const choice *x, dt_choice *to)
 static dt_status measure_all(dt_run *r, choice *x)
 {
     const double began = dt_seconds();
-    dt_status st = DT_OK;
-    double bytes = 0;
     const int64_t only = DT_MIN(r->o.tensor_parallel, r->comm->world);
 
     for (int64_t parts = 1, most = r->comm->world; parts <= most; parts++) {
-        const bool given = parts == 1 || !only || parts == only;
-        if (r->comm->world % parts != 0 || !given)
+        if (r->comm->world % parts != 0 || (parts > 1 && only && parts != only))
             continue;
-        DT_TRY(dt_costs_measure(r, (int)parts, x->node, &x->costs, &bytes));
-        if (r->comm->rank == 0 && parts == 1)
-            st = force(r, x);
-        DT_TRY(dt_comm_agree(r->comm, st));
+        DT_TRY(dt_costs_measure(r, (int)parts, &x->costs));
+        const bool first = r->comm->rank == 0 && parts == 1;
+        DT_TRY(dt_comm_agree(r->comm, first ? force(r, x) : DT_OK));
         if (r->comm->rank == 0 && (parts == 1 || r->comm->world / parts <= r->o.shards))
-            consider(r, x, bytes);
+            consider(r, x);
         const bool alone = r->comm->nodes == 1 && r->o.shards >= r->comm->world;
         if (alone && x->best.fits && !x->must) /* no network to spare, and work for all */
             most = 1;

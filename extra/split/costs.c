@@ -7,60 +7,50 @@ enum { TRIES = 3, ENOUGH_S = 1, MOVES = 10 };
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dtype type,
-                    dt_search_node *node)
+void dt_costs_graph(dt_search_costs *c, const dt_net *net, double images, dt_dtype type)
 {
-    const double pixels = (double)net->spec.image_size * net->spec.image_size;
     const double each = (double)dt_dtype_bytes(type);
+    const dt_shape *shape = net->own->shape;
     int made[DT_SEARCH_NODES] = {0}; /* by which node each value is */
-    int at = 0;
 
-    node[0] = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {-1, -1}};
-    node[0].bytes[0] = scale * (double)dt_plan_batch(plan) * 3 * pixels * each;
-    for (int i = 0; i < plan->steps; i++) {
-        const dt_node *of = &plan->node[i];
-        const dt_value *out = &plan->value[of->out];
-        if (of->op == &dt_op_fork)
-            continue;
-        const double bytes =
-            scale * (double)dt_shape_count(&out->shape) * (double)dt_dtype_bytes(out->type);
-        dt_search_node *n = &node[++at];
-        *n = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {at - 1, -1}, .bytes = {bytes, bytes}};
+    c->nodes = net->own->nodes + 1;
+    c->node[0] = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {-1, -1}};
+    c->node[0].bytes[0] = images * (double)dt_shape_count(&shape[0]) * each;
+    for (int i = 1; i < c->nodes; i++) {
+        const dt_node *of = &net->own->node[i - 1];
+        const double bytes = images * (double)dt_shape_count(&shape[of->out]) * each;
+        dt_search_node *n = &c->node[i];
+        *n = (dt_search_node){.kind = of->op->weights ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS,
+                              .in = {made[of->in[0]], of->n_in < 2 ? -1 : made[of->in[1]]},
+                              .flat = dt_split_flat(of, &shape[of->in[0]]),
+                              .bytes = {bytes, bytes}};
+        made[of->out] = i;
         for (int k = 0; k < of->n_param; k++)
             n->floats += (double)net->param[of->param[k]].count;
-        if (at == (int)net->ops) /* logits are float32 */
-            n->bytes[1] *= each / sizeof(float);
-        if (at <= (int)net->ops) {
-            of = &net->own->node[at - 1]; /* before forks told readers apart */
-            n->kind = of->op->weights ? DT_SEARCH_FREE : DT_SEARCH_FOLLOWS;
-            n->in[0] = made[of->in[0]];
-            n->in[1] = of->n_in < 2 ? -1 : made[of->in[1]];
-            n->flat = dt_split_flat(of, &net->own->shape[of->in[0]]);
-            made[of->out] = at;
-        }
-        for (int k = 0; k < 2 && n->in[k] >= 0; k++)
-            node[n->in[k]].readers++;
+        for (int k = 0; k < of->n_in; k++)
+            c->node[n->in[k]].readers++;
     }
+    c->node[net->ops].bytes[0] *= sizeof(float) / each; /* logits are float32 */
+    c->node[net->ops + 1].kind = DT_SEARCH_HOME;        /* the loss */
 }
 
 /* Seconds of each operation's passes in the last step; a fork belongs to what makes its value, and
  * images cost their loading. */
-static void take_passes(const dt_run *t, double scale, bool cut, dt_search_node *node)
+static void take_passes(const dt_run *t, double scale, bool cut, dt_search_costs *c)
 {
     const dt_plan *plan = t->contexts.plan[0];
-    double now[DT_SEARCH_NODES][DT_WAYS] = {{0}};
-    int at = 0;
+    dt_search_node *n = c->node;
 
-    now[0][DT_FORWARD] = dt_record_seconds(DT_LANE_PHASE, DT_AT_data, DT_RECORD_KINDS);
+    for (int i = 0; i < c->nodes; i++)
+        memset(c->node[i].seconds[cut], 0, sizeof c->node[i].seconds[cut]);
+    n->seconds[cut][DT_FORWARD] =
+        scale * dt_record_seconds(DT_LANE_PHASE, DT_AT_data, DT_RECORD_KINDS);
     for (int i = 0; i < plan->steps; i++) {
-        at += plan->node[i].op != &dt_op_fork && !plan->node[i].op->moves;
+        n += plan->node[i].op != &dt_op_fork && !plan->node[i].op->moves;
         for (int pass = 0; pass < DT_PASS_COUNT; pass++)
-            now[at][pass != DT_PASS_FORWARD] +=
-                dt_record_seconds(DT_LANE_LAYER, i * DT_CLOCKED + pass, DT_RECORD_KINDS);
+            n->seconds[cut][pass != DT_PASS_FORWARD] +=
+                scale * dt_record_seconds(DT_LANE_LAYER, i * DT_CLOCKED + pass, DT_RECORD_KINDS);
     }
-    for (int i = 0; i <= at; i++)
-        for (int way = 0; way < DT_WAYS; way++)
-            node[i].seconds[cut][way] = scale * now[i][way];
 }
 
 /* Of a shard at most. */
@@ -78,8 +68,9 @@ static int64_t images_tried(const dt_run *r)
     return DT_MIN(images_of(r), DT_MAX(4, PIXELS / (size * size)));
 }
 
-static dt_options trial_options(const dt_run *r, int shards, int64_t images, const char *strategy,
-                                char data[32])
+/* Of so many shards and images; t has its ranks and the size of their groups. data: kept until it
+ * is closed. */
+static dt_status trial_open(dt_run *t, const dt_run *r, int shards, int64_t images, char data[32])
 {
     dt_options o = r->o;
 
@@ -96,12 +87,12 @@ static dt_options trial_options(const dt_run *r, int shards, int64_t images, con
     o.init_head = true;
     o.schedule = "constant";
     o.lr = o.warmup = 0;
-    o.strategy = strategy;
-    return o;
+    o.strategy = t->grid.parts > 1 ? "all=out" : "";
+    t->classes = r->net->spec.classes;
+    return dt_run_open_as(t, &o, DT_FOR_TRAINING);
 }
 
-static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_node *node,
-                           dt_search_costs *c)
+static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_costs *c)
 {
     const bool cut = c->parts > 1;
     const double start = dt_seconds();
@@ -115,7 +106,7 @@ static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_node
         if (try == 0 || dt_seconds() - began > least)
             continue;
         least = dt_seconds() - began;
-        take_passes(t, turns * scale, cut, node);
+        take_passes(t, turns * scale, cut, c);
         c->update[cut] = turns * dt_record_seconds(DT_LANE_PHASE, DT_AT_update, DT_RECORD_KINDS) /
                          (double)dt_model_floats(t->model, cut ? DT_SLAB_CUT : DT_SLAB_HOME);
     }
@@ -123,25 +114,23 @@ static dt_status try_steps(dt_run *t, double turns, double scale, dt_search_node
 }
 
 /* On as many ranks of a node as it can run at once: later the others take turns with them. */
-static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_node *node,
-                                dt_search_costs *c, double *bytes)
+static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_costs *c)
 {
     const int64_t images = images_tried(r);
     const double scale = (double)images_of(r) / (double)images;
     const int at_once = DT_MAX(1, dt_comm_node_cpus(r->comm) / r->threads);
     const double turns = DT_MAX(1, (double)r->comm->node_ranks / at_once);
     char data[32];
-    dt_run t = {.comm = self, .grid.parts = c->parts, .classes = r->net->spec.classes};
+    dt_run t = {.comm = self, .grid.parts = c->parts};
 
     if (r->comm->node_rank >= at_once)
         return DT_OK;
-    const dt_options o = trial_options(r, 1, images, c->parts > 1 ? "all=out" : "", data);
-    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
+    DT_TRY(trial_open(&t, r, 1, images, data));
     if (c->parts == 1)
-        dt_costs_graph(r->net, t.contexts.plan[0], scale, r->precision, node);
+        dt_costs_graph(c, r->net, (double)images_of(r), r->precision);
     const int width = c->parts > 1 ? c->shards : c->homes / c->waves; /* contexts at a time */
-    *bytes = (double)t.node_bytes + (double)t.arena.bytes * (width * scale - 1);
-    const dt_status st = try_steps(&t, turns, scale, node, c);
+    c->bytes = (double)t.node_bytes + (double)t.arena.bytes * (width * scale - 1);
+    const dt_status st = try_steps(&t, turns, scale, c);
     dt_run_close(&t);
     return st;
 }
@@ -150,16 +139,19 @@ static dt_status try_operations(const dt_run *r, dt_comm *self, dt_search_node *
 
 enum { ROW_BYTES = 256 }; /* as of 64 channels */
 
-/* Every rank's rows to every rank, as a cut layer gathers what it reads. */
-static dt_status add_gather(dt_moves *m, int key, int world, char *source, char *target,
-                            size_t rows)
+/* With key 0 and 1, rows[key] rows of every rank to every rank, as a cut layer gathers what it
+ * reads. */
+static dt_status add_gathers(dt_moves **m, dt_comm *c, char *source, char *target,
+                             const size_t rows[2])
 {
-    const size_t stride = (size_t)world * ROW_BYTES;
+    const size_t stride = (size_t)c->world * ROW_BYTES;
 
-    for (int from = 0; from < world; from++)
-        for (int to = 0; to < world; to++)
-            DT_TRY(dt_moves_add(m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
-                                              rows, ROW_BYTES, ROW_BYTES, stride}));
+    DT_TRY(dt_moves_create(m, c, 2));
+    for (int key = 0; key < 2; key++)
+        for (int from = 0; from < c->world; from++)
+            for (int to = 0; to < c->world; to++)
+                DT_TRY(dt_moves_add(*m, &(dt_rect){key, from, to, source, target + from * ROW_BYTES,
+                                                   rows[key], ROW_BYTES, ROW_BYTES, stride}));
     return DT_OK;
 }
 
@@ -184,13 +176,10 @@ static dt_status try_moves(dt_comm *c, double *latency, double *per_byte)
     dt_slab memory = {.mem = NULL};
     dt_moves *m = NULL;
     double took[2] = {0, 0};
-    dt_status st = DT_OK;
+    dt_status st = dt_slab_create(&memory, all * (1 + (size_t)c->world), "moves");
 
-    DT_GO(st, dt_comm_agree(c, dt_slab_create(&memory, all * (1 + (size_t)c->world), "moves")),
-          out);
-    DT_GO(st, dt_comm_agree(c, dt_moves_create(&m, c, 2)), out);
-    for (int key = 0; key < 2 && st == DT_OK; key++)
-        st = add_gather(m, key, c->world, memory.mem, (char *)memory.mem + all, rows[key]);
+    if (st == DT_OK)
+        st = add_gathers(&m, c, memory.mem, (char *)memory.mem + all, rows);
     DT_GO(st, dt_comm_agree(c, st), out);
     DT_GO(st, dt_moves_seal(m), out);
     DT_GO(st, time_gathers(c, m, took), out);
@@ -207,13 +196,12 @@ out:
 static dt_status try_gradients(dt_run *r, int64_t images, double *waited)
 {
     char data[32];
-    const dt_options o = trial_options(r, (int)r->o.shards, images * r->o.shards, "", data);
     dt_step_result result;
-    dt_run t = {.comm = r->comm, .grid.parts = 1, .classes = r->net->spec.classes};
+    dt_run t = {.comm = r->comm, .grid.parts = 1};
     dt_status st = DT_OK;
 
     *waited = HUGE_VAL;
-    DT_TRY(dt_run_open_as(&t, &o, DT_FOR_TRAINING));
+    DT_TRY(trial_open(&t, r, (int)r->o.shards, images * r->o.shards, data));
     for (int try = 0; st == DT_OK && try <= TRIES; try++) {
         dt_record_restart();
         st = dt_run_step(&t, 0, try, false, &result);
@@ -261,21 +249,18 @@ static dt_status try_group(dt_run *r, dt_search_costs *c)
     return dt_comm_agree(r->comm, st);
 }
 
-dt_status dt_costs_measure(dt_run *r, int parts, dt_search_node *node, dt_search_costs *c,
-                           double *bytes)
+dt_status dt_costs_measure(dt_run *r, int parts, dt_search_costs *c)
 {
     const int world = r->comm->world, shards = (int)r->o.shards, groups = world / parts;
     dt_comm *self = NULL;
 
-    c->node = node;
-    c->nodes = (int)r->net->ops + 2;
     c->parts = parts;
     c->homes = (shards - 1) / world + 1;
     c->shards = (shards - 1) / groups + 1;
     c->waves = parts > 1 || r->bn_group > 0 ? 1 : c->homes;
     DT_TRY(dt_comm_split(&self, r->comm, r->comm->rank));
     dt_comm_quiet(self);
-    const dt_status st = dt_comm_agree(r->comm, try_operations(r, self, node, c, bytes));
+    const dt_status st = dt_comm_agree(r->comm, try_operations(r, self, c));
     dt_comm_close(self);
     DT_TRY(st);
     return parts > 1 ? try_group(r, c) : try_hiding(r, c);

@@ -61,15 +61,13 @@ static int wave_key(const dt_grid_wave *w, int plan, int k, int step, dt_way way
 static int home_of(const dt_run *r, const dt_contexts *c, int k)
 {
     const dt_grid *g = &r->grid;
-    int first, end, rank = 0;
+    int first, end = 0, rank = -1;
 
     if (c == &r->test)
         return k;
-    for (;; rank++) {
-        dt_shards_of((int)r->o.shards, r->comm->world, g->index * g->parts + rank, &first, &end);
-        if (g->first + k < end)
-            return rank;
-    }
+    while (end <= g->first + k)
+        dt_shards_of((int)r->o.shards, r->comm->world, g->index * g->parts + ++rank, &first, &end);
+    return rank;
 }
 
 /* The channels that a rank has of a value. */
@@ -130,14 +128,13 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
         for (int k = 0; k < c->width; k++)
             for (int step = 0; step < w->steps; step++)
-                for (int way = 0; way < DT_WAYS; way++) {
+                for (dt_way way = DT_FORWARD; way < DT_WAYS; way++) {
                     const dt_plan *own = dt_contexts_home(c, k) ? c->plan[i] : c->remote[i];
                     if (!c->plan[i]->node[step].moves[way])
                         continue;
-                    const dt_move m =
-                        move_of(c->exec[k * DT_MAX_PLANS + i], own, step, (dt_way)way);
-                    DT_TRY(add_move(&r->grid, wave_key(w, i, k, step, (dt_way)way), &m,
-                                    home_of(r, c, k)));
+                    const dt_move m = move_of(c->exec[k * DT_MAX_PLANS + i], own, step, way);
+                    const int key = wave_key(w, i, k, step, way);
+                    DT_TRY(add_move(&r->grid, key, &m, home_of(r, c, k)));
                 }
     return DT_OK;
 }

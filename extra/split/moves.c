@@ -1,8 +1,6 @@
-/* moves.c - copies between ranks, planned once and started again and again.
- *
- * All rectangles that a rank sends to another one under one key are one message, of an MPI type
- * that knows where its bytes lie: nothing is packed here. Both sides list the same rectangles in
- * the same order, so a message fits its receiver by construction. */
+/* moves.c - copies between ranks. A message is of an MPI type that knows where its bytes lie:
+ * nothing is packed here. Both sides list the same rectangles in the same order, so a message fits
+ * its receiver by construction. */
 #include "split.h"
 
 #include "dist/comm.h"

@@ -119,8 +119,9 @@ static int move_behind(const dt_plan *p, int value, int before)
 }
 
 /* Input k of step *at in another layout. What a cut layer made goes there at once. */
-static void bring(dt_plan *p, int *at, int k, dt_layout forward, dt_layout backward, bool flat)
+static void bring(dt_plan *p, int *at, int k, dt_layout forward, bool flat)
 {
+    const dt_layout backward = forward == DT_WHOLE ? DT_CUT : forward;
     const int value = p->node[*at].in[k];
 
     if (p->layout[value][DT_FORWARD] == forward)
@@ -140,14 +141,13 @@ static void lay_product(dt_plan *p, int *at)
 {
     const bool flat = dt_split_flat(&p->node[*at], &p->value[p->node[*at].in[0]].shape);
 
+    if (!p->node[*at].cut || flat) /* flat: the own features are no channels */
+        bring(p, at, 0, DT_HOME, false);
     if (!p->node[*at].cut) {
-        bring(p, at, 0, DT_HOME, DT_HOME, false);
         set_layout(p, p->node[*at].out, DT_HOME, DT_HOME);
         return;
     }
-    if (flat) /* the own features are no channels */
-        bring(p, at, 0, DT_HOME, DT_HOME, false);
-    bring(p, at, 0, DT_WHOLE, DT_CUT, flat);
+    bring(p, at, 0, DT_WHOLE, flat);
     const int out = p->node[*at].out;
     const int made = insert_move(p, *at + 1, out, p->node[*at].name, false);
     p->node[*at].out = made; /* they change places: readers know `out` */
@@ -164,28 +164,37 @@ static void lay_follower(dt_plan *p, int *at)
     const dt_layout own = home ? DT_HOME : p->layout[p->node[*at].in[0]][DT_FORWARD];
 
     for (int k = 0; k < p->node[*at].n_in; k++)
-        bring(p, at, k, own, own, false);
+        bring(p, at, k, own, false);
     p->node[*at].cut = own == DT_CUT;
     set_layout(p, p->node[*at].out, own, own);
     if (p->node[*at].second)
         set_layout(p, p->node[*at].second, own, own);
 }
 
-/* The layout that a move brings its value from, or (to) to. */
-static dt_layout move_layout(const dt_plan *p, const dt_node *n, int way, bool to)
+dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
 {
-    return p->layout[to == (way == DT_FORWARD) ? n->out : n->in[0]][way];
+    const dt_node *n = &p->node[i];
+    const dt_value *out = &p->value[n->out];
+    const bool forward = way == DT_FORWARD;
+
+    return (dt_move){.from = p->layout[forward ? n->in[0] : n->out][way],
+                     .to = p->layout[forward ? n->out : n->in[0]][way],
+                     .rows = out->shape.n * out->shape.h * out->shape.w,
+                     .channels = out->shape.c,
+                     .each = dt_dtype_bytes(forward ? out->type : p->model->opts.precision)};
 }
 
-/* What a move moves; a value that nothing arrives at keeps its memory. */
-static void settle_move(const dt_plan *p, dt_node *n)
+/* What step i, a move, moves; a value that nothing arrives at keeps its memory. */
+static void settle_move(dt_plan *p, int i)
 {
+    dt_node *n = &p->node[i];
+
     for (int way = 0; way < DT_WAYS; way++) {
-        const dt_layout from = move_layout(p, n, way, false), to = move_layout(p, n, way, true);
+        const dt_move m = dt_plan_move(p, i, (dt_way)way);
         const bool there =
             way == DT_FORWARD || (p->mode == DT_TRAIN && p->value[n->in[0]].wants_grad);
-        n->moves[way] = from != to && there;
-        n->stays[way] = from == to || (from == DT_HOME && to == DT_WHOLE && !p->remote);
+        n->moves[way] = m.from != m.to && there;
+        n->stays[way] = m.from == m.to || (m.from == DT_HOME && m.to == DT_WHOLE && !p->remote);
     }
 }
 
@@ -203,20 +212,8 @@ static dt_status cut_plan(dt_plan *p)
     }
     for (int i = 0; i < p->steps; i++)
         if (p->node[i].op->moves)
-            settle_move(p, &p->node[i]);
+            settle_move(p, i);
     return DT_OK;
-}
-
-dt_move dt_plan_move(const dt_plan *p, int i, dt_way way)
-{
-    const dt_value *out = &p->value[p->node[i].out];
-
-    return (dt_move){.from = move_layout(p, &p->node[i], way, false),
-                     .to = move_layout(p, &p->node[i], way, true),
-                     .rows = out->shape.n * out->shape.h * out->shape.w,
-                     .channels = out->shape.c,
-                     .each =
-                         dt_dtype_bytes(way == DT_FORWARD ? out->type : p->model->opts.precision)};
 }
 
 /* ---- For people ------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@ typedef struct step_sum {
     const dt_search_costs *c;
     bool cut[DT_SEARCH_NODES]; /* where the values of nodes lie */
     dt_search_time time;
+    double floats[2];             /* of all ranks' parameters, of own pieces */
     double compute[2], hidden[2]; /* forward, backward: of computing, what hides moves already */
 } step_sum;
 
@@ -61,22 +62,24 @@ static void add_input(step_sum *s, int in, int i)
 /* Gradients travel behind what of backward does not hide moves. Weights that are turned travel
  * during forward, but share the network with its moves, which come later for it: measured at
  * 1 Gbit/s, a step is nearer to their being hidden by nothing. */
-static void add_parameters(step_sum *s, const double floats[2])
+static void add_parameters(step_sum *s)
 {
     const dt_search_costs *c = s->c;
+    const double *floats = s->floats;
     const double turned = 4 * floats[1] * (c->parts - 1) / c->parts;
+    const double hides = DT_MAX(0, c->hides * s->compute[1] / c->waves - s->hidden[1]);
     dt_search_time *r = &s->time;
 
-    const double hides = DT_MAX(0, c->hides * s->compute[1] / c->waves - s->hidden[1]);
     r->exchange = DT_MAX(0, floats[0] * c->exchange[0] + floats[1] * c->exchange[1] - hides);
     r->turn = floats[1] > 0 ? c->latency + turned * c->per_byte : 0;
     r->update = floats[0] * c->update[0] + floats[1] * c->update[1];
 }
 
-static void add_node(step_sum *s, int i, double floats[2])
+static void add_node(step_sum *s, int i, const bool *layer)
 {
     const dt_search_node *n = &s->c->node[i];
-    const bool cut = s->cut[i];
+    const bool follows = n->kind == DT_SEARCH_FOLLOWS && s->cut[n->in[0]];
+    const bool cut = s->cut[i] = dt_search_layer(n) ? layer[i] : follows;
 
     for (int way = 0; way < 2; way++)
         s->compute[way] += n->seconds[cut][way] * (cut ? s->c->shards : s->c->homes);
@@ -84,21 +87,16 @@ static void add_node(step_sum *s, int i, double floats[2])
         add_input(s, n->in[k], i);
     if (dt_search_layer(n) && cut)
         add_move(s, i, i, 1, true);
-    floats[cut] += n->floats / (cut ? s->c->parts : 1);
+    s->floats[cut] += n->floats / (cut ? s->c->parts : 1);
 }
 
 dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut)
 {
-    double floats[2] = {0, 0}; /* of all ranks' parameters, own pieces */
     step_sum s = {.c = c};
 
     for (int i = 0; i < c->nodes; i++)
-        s.cut[i] = dt_search_layer(&c->node[i])
-                       ? cut[i]
-                       : c->node[i].kind == DT_SEARCH_FOLLOWS && s.cut[c->node[i].in[0]];
-    for (int i = 0; i < c->nodes; i++)
-        add_node(&s, i, floats);
-    add_parameters(&s, floats);
+        add_node(&s, i, cut);
+    add_parameters(&s);
     s.time.compute = s.compute[0] + s.compute[1];
     s.time.seconds = s.time.compute + s.time.moves + s.time.exchange + s.time.turn + s.time.update;
     return s.time;
@@ -108,36 +106,28 @@ dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut)
 
 typedef struct climb { /* from one strategy to better ones */
     const dt_search_costs *c;
-    const int *layer; /* [layers], nodes that may be cut or not */
-    int layers;
+    int layer[DT_SEARCH_NODES], layers; /* nodes that may be cut or not */
     bool cut[DT_SEARCH_NODES];
     dt_search_time time;
 } climb;
 
-static void change(climb *x, int first, int set)
-{
-    for (int i = first; set > 0; i++, set >>= 1)
-        x->cut[x->layer[i]] ^= set & 1;
-}
-
 /* The layers of `set`, from the first on, change sides if that is sooner. */
 static bool try_set(climb *x, int first, int set)
 {
-    change(x, first, set);
-    const dt_search_time now = dt_search_time_of(x->c, x->cut);
-    if (now.seconds < x->time.seconds) {
-        x->time = now;
-        return true;
-    }
-    change(x, first, set);
-    return false;
+    climb now = *x;
+
+    for (int i = first; set > 0; i++, set >>= 1)
+        now.cut[now.layer[i]] ^= set & 1;
+    now.time = dt_search_time_of(now.c, now.cut);
+    const bool sooner = now.time.seconds < x->time.seconds;
+    if (sooner)
+        *x = now;
+    return sooner;
 }
 
 /* Round and round, until no change from any layer on is sooner. */
-static void climb_up(climb *x, bool cut)
+static void climb_up(climb *x)
 {
-    for (int i = 0; i < x->layers; i++)
-        x->cut[x->layer[i]] = cut;
     x->time = dt_search_time_of(x->c, x->cut);
     for (int first = 0, still = 0; still < x->layers; first = (first + 1) % x->layers, still++)
         for (int set = 1; set < 1 << DT_MIN(NEIGHBOURS, x->layers - first); set += 2)
@@ -147,18 +137,20 @@ static void climb_up(climb *x, bool cut)
 
 dt_search_time dt_search_best(const dt_search_costs *c, bool *cut)
 {
-    int layer[DT_SEARCH_NODES];
-    climb x[2] = {{.c = c, .layer = layer}};
+    climb best = {.c = c};
 
-    for (int i = 0; i < c->nodes; i++) {
-        x[0].cut[i] = c->node[i].kind == DT_SEARCH_CUT && c->parts > 1;
-        if (c->node[i].kind == DT_SEARCH_FREE && c->parts > 1)
-            layer[x[0].layers++] = i;
+    for (int all = 0; all < 2; all++) {
+        climb x = {.c = c};
+        for (int i = 0; i < c->nodes && c->parts > 1; i++) {
+            const bool free = c->node[i].kind == DT_SEARCH_FREE;
+            x.cut[i] = free ? all == 1 : c->node[i].kind == DT_SEARCH_CUT;
+            if (free)
+                x.layer[x.layers++] = i;
+        }
+        climb_up(&x);
+        if (all == 0 || x.time.seconds < best.time.seconds)
+            best = x;
     }
-    x[1] = x[0];
-    for (int start = 0; start < 2; start++)
-        climb_up(&x[start], start == 1);
-    const climb *best = &x[x[1].time.seconds < x[0].time.seconds];
-    memcpy(cut, best->cut, (size_t)c->nodes * sizeof *cut);
-    return best->time;
+    memcpy(cut, best.cut, (size_t)c->nodes * sizeof *cut);
+    return best.time;
 }

@@ -81,7 +81,7 @@ dt_split_row dt_split_row_get(const dt_plan *p, int i);
 
 /* Given what everything costs: pure arithmetic. Where values lie and which moves a cut causes is as
  * plan_cut.c has it. */
-enum { DT_SEARCH_NODES = 320 };
+enum { DT_SEARCH_NODES = DT_MAX_NODES + 1 };
 typedef enum dt_search_kind {
     DT_SEARCH_FOLLOWS, /* as its first input lies: batch norm, pooling, addition */
     DT_SEARCH_HOME,    /* never cut: the images, the loss */
@@ -109,7 +109,7 @@ static inline bool dt_search_layer(const dt_search_node *n)
 /* Costs of one group size. A group's messages take `latency` each, and `per_byte` for each
  * byte that a rank sends. */
 typedef struct dt_search_costs {
-    const dt_search_node *node;
+    dt_search_node node[DT_SEARCH_NODES];
     int nodes;
     int parts;                     /* ranks of a group; 1: nothing can be cut */
     int homes, shards;             /* at most, of a rank and of a group */
@@ -117,6 +117,7 @@ typedef struct dt_search_costs {
     double latency, per_byte;      /* seconds */
     double exchange[2], update[2]; /* seconds for a float: of all ranks' parameters, own pieces */
     double hides;                  /* of computing, the part behind which messages are under way */
+    double bytes;                  /* of memory that a rank takes, about */
 } dt_search_costs;
 
 typedef struct dt_search_time {
@@ -131,16 +132,13 @@ dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut);
  * all cut, some of a few neighbouring layers change sides as long as that is sooner. */
 dt_search_time dt_search_best(const dt_search_costs *c, bool *cut);
 
-/* node [DT_SEARCH_NODES] = the images, the network's operations and the loss of a plan in which
- * nothing is cut, without seconds. scale: images of a shard for one of the plan's. Local. */
-void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dtype type,
-                    dt_search_node *node);
-/* Measure a step of this rank where groups of `parts` ranks cut layers: node [DT_SEARCH_NODES] and
- * c become those of a search, *bytes the memory that it takes, about. First for 1 part, where the
- * graph is made, then with the same node for others. r has its options, network and data, and
- * nothing else. The first rank of a node measures, others may. Agreed. Collective. */
-dt_status dt_costs_measure(dt_run *r, int parts, dt_search_node *node, dt_search_costs *c,
-                           double *bytes) DT_MUST_CHECK;
+/* The nodes of c become the images, the network's operations and the loss, without seconds, for a
+ * shard of so many images. Local. */
+void dt_costs_graph(dt_search_costs *c, const dt_net *net, double images, dt_dtype type);
+/* Measure a step of this rank where groups of `parts` ranks cut layers. First for 1 part, where the
+ * graph is made, then with the same c for others. r has its options, network and data, and nothing
+ * else. The first rank of a node measures, others may. Agreed. Collective. */
+dt_status dt_costs_measure(dt_run *r, int parts, dt_search_costs *c) DT_MUST_CHECK;
 
 /* ---- Moves ------------------------------------------------------------------------------- */
 

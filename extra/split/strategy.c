@@ -68,11 +68,11 @@ dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits)
                    follower->name, follower->op->name);
 }
 
-static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
+/* `word` loses what stands behind its pattern. */
+static dt_status cut_word(const dt_net *net, char *word, bool *cut)
 {
-    char pattern[WORD_CHARS];
     bool fits[DT_MAX_NODES];
-    const char *is = strrchr(word, '=');
+    char *is = strrchr(word, '=');
     const bool out = is && strcmp(is, "=out") == 0;
 
     if (!out && !(is && strcmp(is, "=batch") == 0))
@@ -80,8 +80,8 @@ static dt_status cut_word(const dt_net *net, const char *word, bool *cut)
                        "strategy '%s': want OPERATION=out, or OPERATION=batch, which is not cut; "
                        "all=out cuts every convolution and linear layer",
                        word);
-    snprintf(pattern, sizeof pattern, "%.*s", (int)(is - word), word);
-    const dt_status st = dt_strategy_find(net, pattern, fits);
+    *is = '\0';
+    const dt_status st = dt_strategy_find(net, word, fits);
     if (st != DT_OK)
         return dt_fail_place(st, "strategy: ");
     for (size_t i = 0; i < net->ops; i++)
@@ -117,5 +117,43 @@ dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut)
         text += length;
     }
     cut_followers(net, cut);
+    return DT_OK;
+}
+
+/* What stands before or in place of a strategy's words: one of MindSpore's parallel modes. */
+dt_status dt_mode_take(dt_options *o, int world)
+{
+    const int length = (int)strcspn(o->strategy, " ");
+    const char *words = o->strategy + length + strspn(o->strategy + length, " ");
+    char mode[32];
+
+    snprintf(mode, sizeof mode, "%.*s", length, o->strategy);
+    if (dt_words_have(" standalone stand_alone", mode) && world > 1)
+        return dt_fail(
+            DT_CONFIG,
+            "--strategy %s: %d ranks would train apart, a network each; start one, or leave "
+            "--strategy out: they train one network together",
+            mode, world);
+    if (dt_words_have(DT_MODES_CUT, mode) && !*words)
+        return dt_fail(DT_CONFIG,
+                       "--strategy %s wants the layers to cut: write --strategy all=out, or @FILE "
+                       "(or auto, which finds them)",
+                       mode);
+    if (dt_words_have(DT_MODES_WHOLE, mode) && *words)
+        return dt_fail(DT_CONFIG,
+                       "--strategy %s cuts no layers, but '%.100s' behind it says which to cut: "
+                       "leave one of them out",
+                       mode, words);
+    if (dt_words_have(DT_MODES, mode) && *words == '@')
+        return dt_fail(DT_CONFIG,
+                       "--strategy %s: a file has its mode inside: write 'parallel_mode: %s' into "
+                       "it, and give --strategy %.100s",
+                       o->strategy, mode, words);
+    o->searches = o->searches || dt_words_have(DT_MODES_SEARCH, mode);
+    if (dt_words_have(DT_MODES, mode))
+        o->strategy = words;
+    if (o->searches && o->replay_every)
+        return dt_fail(DT_CONFIG, "--replay-every runs one shard alone, but with --strategy auto "
+                                  "ranks may compute it together; leave one of them out");
     return DT_OK;
 }

@@ -13,11 +13,10 @@ typedef struct tuples {
     bool transposed; /* the weight is (co, ci), as nn.Dense has it */
 } tuples;
 
-/* What the file says of an operation. */
+/* What the file says of an operation, also of one that follows its input, and where. */
 typedef struct said {
-    enum { SAID_NOTHING, SAID_BATCH, SAID_OUT, SAID_PARAMETER, SAID_FOLLOWS } what;
-    bool cut;         /* of one that follows */
-    yaml_mark_t mark; /* where */
+    enum { SAID_NOTHING, SAID_BATCH, SAID_OUT, SAID_PARAMETER } what;
+    yaml_mark_t mark;
 } said;
 
 typedef struct strategy_file {
@@ -126,8 +125,9 @@ static dt_status say(strategy_file *f, const dt_events *e, size_t i, said new)
     return DT_OK;
 }
 
-static dt_status take_parts(strategy_file *f, const dt_events *e, int parts)
+static dt_status say_parts(strategy_file *f, const dt_events *e, size_t i, int parts)
 {
+    DT_TRY(say(f, e, i, (said){parts > 1 ? SAID_OUT : SAID_BATCH, f->mark}));
     if (parts == 1)
         return DT_OK;
     if (f->parts && f->parts != parts)
@@ -166,8 +166,7 @@ static dt_status take_product(strategy_file *f, const dt_events *e, size_t i, co
                               f->key, f->value, linear ? "" : ", or the image", more,
                               out ? 1 : most, out ? most : 1, more,
                               out ? " (of a weight (co, ci): transpose_b: true)" : "");
-    DT_TRY(say(f, e, i, (said){parts > 1 ? SAID_OUT : SAID_BATCH, .mark = f->mark}));
-    return take_parts(f, e, parts);
+    return say_parts(f, e, i, parts);
 }
 
 /* Tuples of inputs, (n, c, ..), and of parameters, (c). */
@@ -184,8 +183,7 @@ static dt_status take_follower(strategy_file *f, const dt_events *e, size_t i, c
                               "%s is a %s, which is cut by channels alone: want (n, c, 1, 1), and "
                               "(c) of parameters, not %s",
                               f->key, f->net->own->node[i].op->name, f->value);
-    DT_TRY(say(f, e, i, (said){SAID_FOLLOWS, parts > 1, f->mark}));
-    return take_parts(f, e, parts);
+    return say_parts(f, e, i, parts);
 }
 
 /* A key of `operations`: a name or, for several convolutions and linear layers, a pattern. */
@@ -211,7 +209,7 @@ static dt_status operation_pair(dt_events *e, void *context)
         return dt_events_place(e, f->key_mark, st);
     for (size_t i = 0; i < f->net->ops; i++)
         if (fits[i])
-            DT_TRY(word ? say(f, e, i, (said){out ? SAID_OUT : SAID_BATCH, .mark = f->mark})
+            DT_TRY(word ? say(f, e, i, (said){out ? SAID_OUT : SAID_BATCH, f->mark})
                         : take_product(f, e, i, &t));
     return DT_OK;
 }
@@ -222,18 +220,16 @@ static dt_status find_owner(const strategy_file *f, const dt_events *e, size_t *
     const dt_net *net = f->net;
     char scheme[32], name[128];
 
-    for (size_t i = 0; i < net->params; i++)
-        for (const char *s = net->schemes; *s; s += 1 + strlen(scheme)) {
-            snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(s + 1, " "), s + 1);
-            DT_TRY(dt_net_rename(net, scheme, net->param[i].name, name, sizeof name));
-            if (strcmp(name, f->key) != 0)
-                continue;
-            snprintf(name, sizeof name, "%s", net->param[i].name);
-            *strrchr(name, '.') = '\0';
-            for (*owner = 0; strcmp(net->own->node[*owner].name, name) != 0;)
-                ++*owner;
-            return DT_OK;
-        }
+    for (const char *s = net->schemes; *s; s += 1 + strlen(scheme)) {
+        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(s + 1, " "), s + 1);
+        for (*owner = 0; *owner < net->ops; ++*owner)
+            for (int k = 0; k < net->own->node[*owner].n_param; k++) {
+                const dt_param *p = &net->param[net->own->node[*owner].param[k]];
+                DT_TRY(dt_net_rename(net, scheme, p->name, name, sizeof name));
+                if (strcmp(name, f->key) == 0)
+                    return DT_OK;
+            }
+    }
     return dt_events_fail(e, f->key_mark,
                           "'%s' is no parameter of %s; `dtrain summary` has the "
                           "names of layers",
@@ -282,7 +278,7 @@ static dt_status take_parameters(strategy_file *f, dt_events *e)
                                   "'%s': a %s follows its input; name a weight of "
                                   "a convolution or linear layer",
                                   f->key, f->net->own->node[i].op->name);
-        DT_TRY(say(f, e, i, (said){SAID_PARAMETER, .mark = f->key_mark}));
+        DT_TRY(say(f, e, i, (said){SAID_PARAMETER, f->key_mark}));
     }
 }
 
@@ -356,18 +352,18 @@ static dt_status file_line(const strategy_file *f, const dt_events *e, char line
     if (n == 0)
         snprintf(line, DT_OPTION_CHARS, "all=batch");
     for (size_t i = 0; i < f->net->ops && n < DT_OPTION_CHARS; i++)
-        if (f->said[i].what != SAID_NOTHING && f->said[i].what != SAID_FOLLOWS)
+        if (f->said[i].what != SAID_NOTHING && f->net->own->node[i].op->weights)
             n += (size_t)snprintf(line + n, DT_OPTION_CHARS - n, "%s%s=%s", n ? " " : "",
                                   f->net->own->node[i].name,
                                   f->said[i].what == SAID_BATCH ? "batch" : "out");
     DT_TRY(dt_strategy_cuts(f->net, words, cut));
-    for (size_t i = 0; i < f->net->ops; i++)
-        if (f->said[i].what == SAID_FOLLOWS && f->said[i].cut != cut[i])
+    for (size_t i = 0; i < f->net->ops; i++) /* those of words are as the words say */
+        if (f->said[i].what != SAID_NOTHING && cut[i] != (f->said[i].what != SAID_BATCH))
             return dt_events_fail(e, f->said[i].mark,
                                   "%s is a %s and follows its input, which is %scut: leave the "
                                   "line out",
-                                   f->net->own->node[i].name, f->net->own->node[i].op->name,
-                                   cut[i] ? "" : "not ");
+                                  f->net->own->node[i].name, f->net->own->node[i].op->name,
+                                  cut[i] ? "" : "not ");
     return DT_OK;
 }
 

@@ -55,7 +55,8 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
     const dt_net *net = dt_model_net(model);
     const int parts = dt_options_parts(o, world), part = rank % parts, groups = world / parts;
     const share group = share_of(o, world, rank - part, parts), own = share_of(o, world, rank, 1);
-    double home = 0, mine = 0, copy = 0, all = 0;
+    const double all = (double)net->weight_total;
+    double mine = 0, copy = 0;
     dt_traffic t = {0};
 
     for (int i = 0; i < plan->steps; i++)
@@ -67,19 +68,19 @@ dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_op
                         sizeof(dt_moment);
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
-        const bool cut = dt_model_piece(model, i).cut;
+        if (!dt_model_piece(model, i).cut)
+            continue;
         const size_t column = p->count / (size_t)p->dim[0];
-        const size_t piece = cut ? column * (size_t)dt_cut_of(p->dim[0], part, parts).count : 0;
-        home += cut ? 0 : (double)p->count;
+        const size_t piece = column * (size_t)dt_cut_of(p->dim[0], part, parts).count;
         mine += (double)piece;
-        t.cut += cut ? p->count : 0;
-        if (cut && p->kind == DT_WEIGHT) {
+        t.cut += p->count;
+        if (p->kind == DT_WEIGHT) {
             const int64_t in = dt_cut_of(p->dim[1], part, parts).count;
             copy += (double)(p->count / (size_t)p->dim[1]) * (double)in;
             t.weights += sizeof(float) * piece / (size_t)p->dim[1] * (size_t)(p->dim[1] - in);
         }
     }
-    all = home + (double)t.cut;
+    const double home = all - (double)t.cut;
     t.gradients = 8 * (home * (world - 1) / world + mine * (groups - 1) / groups);
     t.gradients_uncut = 8 * all * (world - 1) / world;
     t.spared = 8 * ((double)t.cut - mine) - 4 * copy;

@@ -6,7 +6,6 @@
 #include "split/split.h"
 
 typedef struct graph {
-    dt_search_node node[DT_SEARCH_NODES];
     dt_search_costs c;
     int layers;
 } graph;
@@ -22,7 +21,7 @@ static double draw(double low, double high) /* logarithmic */
 static int add(graph *g, dt_search_kind kind, int in, int in1, double values)
 {
     const bool layer = kind == DT_SEARCH_FREE;
-    dt_search_node *n = &g->node[g->c.nodes];
+    dt_search_node *n = &g->c.node[g->c.nodes];
 
     *n = (dt_search_node){.kind = kind,
                           .in = {in, in1},
@@ -35,7 +34,7 @@ static int add(graph *g, dt_search_kind kind, int in, int in1, double values)
     g->layers += layer;
     for (int k = 0; k < 2; k++)
         if (n->in[k] >= 0)
-            g->node[n->in[k]].readers++;
+            g->c.node[n->in[k]].readers++;
     return g->c.nodes++;
 }
 
@@ -44,8 +43,7 @@ static void make(graph *g, int parts, int layers)
 {
     const double link = draw(1e7, 1e10);
 
-    *g = (graph){.c = {.node = g->node,
-                       .parts = parts,
+    *g = (graph){.c = {.parts = parts,
                        .homes = 1 + (int)draw(1, 2),
                        .waves = 1,
                        .latency = draw(1e-6, 1e-3),
@@ -59,7 +57,7 @@ static void make(graph *g, int parts, int layers)
         const double values = draw(1e3, 1e6);
         const int from = at, left = layers - g->layers;
         at = add(g, DT_SEARCH_FREE, at, -1, values);
-        g->node[at].flat = draw(1, 10) < 1.5;
+        g->c.node[at].flat = draw(1, 10) < 1.5;
         at = add(g, DT_SEARCH_FOLLOWS, at, -1, values);
         if (left < 4 || draw(1, 10) < 4)
             continue;
@@ -78,7 +76,7 @@ static double by_trial(const graph *g)
     for (int set = 0; set < 1 << g->layers; set++) {
         int bit = 0;
         for (int i = 0; i < g->c.nodes; i++)
-            if (dt_search_layer(&g->node[i]))
+            if (dt_search_layer(&g->c.node[i]))
                 cut[i] = set >> bit++ & 1;
         least = fmin(least, dt_search_time_of(&g->c, cut).seconds);
     }
@@ -95,7 +93,7 @@ TEST(is_what_trial_finds)
         make(&g, 2 + i % 7, 4 + i % 9);
         const double found = dt_search_best(&g.c, cut).seconds, least = by_trial(&g);
         for (int k = 0; k < g.c.nodes; k++)
-            cuts += dt_search_layer(&g.node[k]) && cut[k];
+            cuts += dt_search_layer(&g.c.node[k]) && cut[k];
         layers += g.layers;
         if (found > least * (1 + 1e-12))
             fail_msg("graph %d of %d layers: %g s, but there is %g s", i, g.layers, found, least);
@@ -112,12 +110,12 @@ TEST(keeps_what_is_forced)
         make(&g, 4, 8);
         dt_search_best(&g.c, free);
         for (int k = 0; k < g.c.nodes; k++) /* against what it would do */
-            if (dt_search_layer(&g.node[k]) && draw(1, 10) < 4)
-                g.node[k].kind = free[k] ? DT_SEARCH_WHOLE : DT_SEARCH_CUT;
+            if (dt_search_layer(&g.c.node[k]) && draw(1, 10) < 4)
+                g.c.node[k].kind = free[k] ? DT_SEARCH_WHOLE : DT_SEARCH_CUT;
         dt_search_best(&g.c, cut);
         for (int k = 0; k < g.c.nodes; k++)
-            if (g.node[k].kind == DT_SEARCH_WHOLE || g.node[k].kind == DT_SEARCH_CUT)
-                assert_int_equal(cut[k], g.node[k].kind == DT_SEARCH_CUT);
+            if (g.c.node[k].kind == DT_SEARCH_WHOLE || g.c.node[k].kind == DT_SEARCH_CUT)
+                assert_int_equal(cut[k], g.c.node[k].kind == DT_SEARCH_CUT);
     }
 }
 
@@ -136,8 +134,7 @@ TEST(changes_sides_by_the_rule)
     bool cut[DT_SEARCH_NODES];
 
     for (double batch = 1e-2; batch < 1e5; batch *= 1.02) {
-        g = (graph){.c = {.node = g.node,
-                          .parts = PARTS,
+        g = (graph){.c = {.parts = PARTS,
                           .homes = 1,
                           .waves = 1,
                           .shards = PARTS,
@@ -148,12 +145,12 @@ TEST(changes_sides_by_the_rule)
         for (int i = 0; i < LAYERS; i++) {
             const double side = layers[i].side, next = i + 1 < LAYERS ? layers[i + 1].side : 1;
             at = add(&g, DT_SEARCH_FREE, at, -1, n * layers[i].out * side * side);
-            g.node[at].floats = 9.0 * layers[i].in * layers[i].out;
+            g.c.node[at].floats = 9.0 * layers[i].in * layers[i].out;
             at = add(&g, DT_SEARCH_FOLLOWS, at, -1, n * layers[i].out * next * next);
         }
         add(&g, DT_SEARCH_HOME, at, -1, n * 10);
         for (int i = 0; i < g.c.nodes; i++)
-            memset(g.node[i].seconds, 0, sizeof g.node[i].seconds);
+            memset(g.c.node[i].seconds, 0, sizeof g.c.node[i].seconds);
         dt_search_best(&g.c, cut);
         for (int i = 0; i < LAYERS; i++)
             if (cut[1 + 2 * i])
@@ -201,10 +198,9 @@ static double moved(const dt_plan *p, int parts)
 static void check_network(const char *name, const char *strategy, int parts)
 {
     const dt_net_spec spec = {name, "torchvision", "cifar", 32, 10, 4};
-    static dt_search_node node[DT_SEARCH_NODES];
     bool cut[DT_SEARCH_NODES] = {false};
     double bytes = 0;
-    dt_search_costs c = {.node = node, .parts = parts, .shards = 1, .waves = 1};
+    dt_search_costs c = {.parts = parts, .shards = 1, .waves = 1};
 
     for (int k = 0; k < 2; k++) {
         const dt_model_opts opts = {
@@ -214,9 +210,8 @@ static void check_network(const char *name, const char *strategy, int parts)
         test_net_create(&t, &spec, &opts);
         assert_ok(dt_plan_create(&p, t.model, 3, DT_TRAIN, false));
         assert_ok(dt_strategy_cuts(t.net, strategy, cut + 1));
-        c.nodes = (int)t.net->ops + 2;
         if (k == 0)
-            dt_costs_graph(t.net, p, 2, DT_F32, node);
+            dt_costs_graph(&c, t.net, 2 * 3, DT_F32);
         else
             bytes = moved(p, parts);
         dt_plan_destroy(p);
