@@ -34,7 +34,7 @@ typedef struct dt_proof {
     size_t links;
     int64_t epochs; /* that have a link */
     int64_t bad;    /* epoch of the first thing that does not hold, with `why`; -1: all hold */
-    char why[300];
+    const char *why;
 } dt_proof;
 
 /* Read and check the chain of `path`: each link binds the one before, and in a run folder the lines
