@@ -167,11 +167,11 @@ static const char *same_part(const dt_report *report, char out[DT_LINE_CHARS])
 static dt_status step(const dt_report *report, dt_position *at)
 {
     char line[DT_LINE_CHARS];
-    dt_sha lines, next;
+    dt_sha lines;
 
     chain_get(at, LINES, lines);
-    DT_TRY(dt_sha_text(next, (const char *[]){lines, "\n", same_part(report, line), "\n"}, 4));
-    chain_set(at, LINES, next);
+    DT_TRY(dt_sha_text(lines, (const char *[]){lines, "\n", same_part(report, line), "\n"}, 4));
+    chain_set(at, LINES, lines);
     return DT_OK;
 }
 

@@ -125,17 +125,6 @@ static dt_status add_link(dt_proof *p, json_t *j)
     return check_link(p, p->links - 1);
 }
 
-/* Once the array stays where it is. */
-static void find_starts(dt_proof *p)
-{
-    const dt_link *start = p->link;
-
-    for (dt_link *l = p->link; l < p->link + p->links; l++) {
-        start = l->kind == DT_LINK_START ? l : start;
-        l->start = start;
-    }
-}
-
 /* ---- A run folder -------------------------------------------------------------------------- */
 
 /* Between two links stand the lines that the second binds, and no others. A chain that begins in
@@ -173,7 +162,6 @@ static dt_status take_line(reader *t, char *line)
     const char *kind = dt_proof_text(j, "kind");
     const bool step = strcmp(kind, "step") == 0, epoch = strcmp(kind, "epoch") == 0;
     dt_status st = DT_OK;
-    dt_sha next;
 
     if (strchr(line, '\n') && !j)
         wrong(p, at, "a line of metrics.jsonl is no JSON object of a run");
@@ -185,9 +173,7 @@ static dt_status take_line(reader *t, char *line)
         if (!dt_proof_cut(line))
             wrong(p, at, "a line of metrics.jsonl has no member 'seconds' where it should be");
         if (step)
-            st = dt_sha_text(next, (const char *[]){t->lines, "\n", line, "\n"}, 4);
-        if (step && st == DT_OK)
-            memcpy(t->lines, next, sizeof next);
+            st = dt_sha_text(t->lines, (const char *[]){t->lines, "\n", line, "\n"}, 4);
         if (epoch && ++t->epochs)
             snprintf(t->epoch, sizeof t->epoch, "%s", line);
     }
@@ -249,7 +235,6 @@ dt_status dt_proof_open(dt_proof *p, const char *path)
         return dt_fail(DT_NOINPUT,
                        "%s has no chain: a run of an older version, or of a build without extras",
                        path);
-    find_starts(p);
     return DT_OK;
 }
 
