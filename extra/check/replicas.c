@@ -89,11 +89,11 @@ dt_status dt_replicas_open(dt_checks *c)
 {
     const dt_run *r = c->run;
 
-    c->stored_step = -1;
+    c->stored = -1;
     c->replicas[0] = (dt_replicas){.comm = r->comm, .shares = r->shares};
-    c->replicas[1] = (dt_replicas){.comm = c->along, .cut = true};
+    c->replicas[1] = (dt_replicas){.comm = r->domain[DT_SLAB_CUT].comm, .cut = true};
     DT_TRY(open_copies(c, &c->replicas[0]));
-    return c->along ? open_copies(c, &c->replicas[1]) : DT_OK;
+    return c->replicas[1].comm ? open_copies(c, &c->replicas[1]) : DT_OK;
 }
 
 static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
@@ -105,17 +105,17 @@ static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest
 
 /* ---- Guard: the same bits as the update wrote -------------------------------------------- */
 
-void dt_replicas_store(dt_checks *c)
+void dt_replicas_store(dt_checks *c, int64_t step)
 {
     for (const dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
         if (k->guard)
             hash_mine(c, k, k->stored);
-    c->stored_step = c->updated;
+    c->stored = step;
 }
 
 static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
 {
-    if (!k->guard || c->stored_step != c->updated)
+    if (!k->guard || c->stored < 0)
         return DT_OK;
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
@@ -125,7 +125,7 @@ static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
                 "step %lld: %s: '%s' changed in memory after the update "
                 "of step %lld, in floats %zu to %zu as they lie there: " DT_CORRUPT_REMEDY,
                 (long long)c->step, b->area, b->param ? b->param->name : b->norm->name,
-                (long long)c->stored_step, b->first, b->first + b->count - 1);
+                (long long)c->stored, b->first, b->first + b->count - 1);
     }
     return DT_OK;
 }
@@ -268,7 +268,7 @@ dt_status dt_replicas_check(dt_checks *c)
 {
     dt_status st = dt_replicas_local(c);
 
-    if (c->replicas[0].guard || c->along)
+    if (c->replicas[0].guard || c->replicas[1].comm)
         DT_TRY(dt_comm_agree(c->run->comm, st));
     for (dt_replicas *k = c->replicas; k < c->replicas + 2 && k->comm; k++) {
         st = compare_copies(c, k);
