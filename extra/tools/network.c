@@ -8,7 +8,7 @@ typedef struct preview {
     dt_net *net;
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
-    int threads, ranks;
+    int ranks;
     dt_options o;       /* resolved */
     dt_model_meta meta; /* texts of the options */
 } preview;
@@ -32,10 +32,9 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     const dt_net_spec spec =
         dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, &model.precision));
-    s->threads = model.threads = o.threads ? (int)o.threads
-                               : dt_threads_asked() > 0
-                                   ? dt_threads_asked()
-                                   : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
+    model.threads = o.threads                ? (int)o.threads
+                    : dt_threads_asked() > 0 ? dt_threads_asked()
+                                             : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
@@ -192,7 +191,7 @@ static dt_status plan_show(const preview *s, const dt_options *o)
     json_t *strategy = cuts ? plan_layouts(s) : NULL;
     if (!o->json)
         plan_totals(s);
-    return dt_share_show(s->net, s->model, s->plan, s->threads, o, strategy);
+    return dt_share_show(s->plan, o, strategy);
 }
 
 dt_status dt_plan_print(dt_comm *c, const dt_options *o)
