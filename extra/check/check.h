@@ -69,8 +69,6 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
 /* Bytes of the largest packed copy, a multiple of 64. */
 size_t dt_model_largest_pack(const dt_model *m);
 
-/* For messages: the name of float i of a block, with its indices in the file's tensor. */
-void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                                          \
     "continue from the last checkpoint with --resume auto; if it comes back on the "               \
     "same host, leave that host out and test its memory"

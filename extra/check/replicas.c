@@ -5,22 +5,17 @@
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-/* In a piece each row has some of the tensor's output channels. */
-static size_t whole_index(const dt_check_block *b, size_t i)
+/* The name of float i of a block, with its indices in the file's tensor. In a piece each row has
+ * some of the tensor's output channels. */
+static const char *name_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
 {
-    const size_t own = (size_t)b->piece.out.count;
+    const dt_cut *own = &b->piece.out;
 
-    if (!b->piece.cut)
-        return i;
-    return i / own * (size_t)b->piece.out.whole + (size_t)b->piece.out.first + i % own;
-}
-
-void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
-{
-    if (b->param)
-        dt_param_element(b->param, whole_index(b, b->first + i), out);
-    else
-        dt_norm_element(b->norm, b->first + i, out);
+    i += b->first;
+    if (b->piece.cut)
+        i = i / (size_t)own->count * (size_t)own->whole + (size_t)own->first +
+            i % (size_t)own->count;
+    return b->param ? dt_param_element(b->param, i, out) : dt_norm_element(b->norm, i, out);
 }
 
 static void cut_tensor(dt_replicas *k, dt_check_block b, const float *at, size_t count)
@@ -229,11 +224,10 @@ static dt_status differs(const dt_checks *c, const dt_replicas *k, const dt_chec
     DT_TRY(copy_of(k, b, usual_rank, &usual));
     while (i + 1 < b->count && bits_of(odd.at[i]) == bits_of(usual.at[i]))
         i++;
-    dt_block_element(b, i, name);
     return dt_fail(DT_CORRUPT,
                    "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, b->area, name,
+                   (long long)c->step, b->area, name_element(b, i, name),
                    k->shares ? "nodes that share a copy" : "ranks", rank_of(c, k, odd_rank),
                    odd.host, (double)odd.at[i], bits_of(odd.at[i]),
                    known ? "most, such as rank " : "rank ", rank_of(c, k, usual_rank), usual.host,
