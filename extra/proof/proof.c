@@ -13,7 +13,7 @@ typedef struct reader {
 /* The first thing counts. */
 static void wrong(dt_proof *p, int64_t epoch, const char *why)
 {
-    if (p->bad >= 0)
+    if (p->why)
         return;
     p->bad = epoch;
     p->why = why;
@@ -94,12 +94,19 @@ static const char *out_of_order(const dt_link *l, const dt_link *last)
     return NULL;
 }
 
-/* Link i, whose record is there, against its own digest and the one before. */
-static dt_status check_link(dt_proof *p, size_t i)
+/* The next link, checked against its own digest and the link before. */
+static dt_status add_link(dt_proof *p, json_t *j)
 {
-    dt_link *l = &p->link[i], *last = i > 0 ? l - 1 : NULL;
+    dt_link *more = realloc(p->link, (p->links + 1) * sizeof *more);
     dt_sha link;
 
+    if (!more)
+        return dt_fail(DT_NOMEM, "no memory for the links of a chain");
+    p->link = more;
+    dt_link *l = &more[p->links], *last = p->links > 0 ? l - 1 : NULL;
+    *l = (dt_link){.epoch = 0};
+    p->links++;
+    DT_TRY(fill_link(l, j));
     if (l->kind == DT_LINK_END)
         l->epoch = last ? last->epoch : 0;
     DT_TRY(
@@ -110,19 +117,6 @@ static dt_status check_link(dt_proof *p, size_t i)
         wrong(p, l->epoch, out_of_order(l, last));
     p->epochs += l->kind == DT_LINK_EPOCH;
     return DT_OK;
-}
-
-static dt_status add_link(dt_proof *p, json_t *j)
-{
-    dt_link *more = realloc(p->link, (p->links + 1) * sizeof *more);
-
-    if (!more)
-        return dt_fail(DT_NOMEM, "no memory for the links of a chain");
-    p->link = more;
-    p->link[p->links] = (dt_link){.epoch = 0};
-    p->links++;
-    DT_TRY(fill_link(&p->link[p->links - 1], j));
-    return check_link(p, p->links - 1);
 }
 
 /* ---- A run folder -------------------------------------------------------------------------- */
@@ -227,7 +221,7 @@ dt_status dt_proof_open(dt_proof *p, const char *path)
 {
     struct stat info;
 
-    *p = (dt_proof){.bad = -1};
+    *p = (dt_proof){.links = 0};
     if (stat(path, &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: no such run folder or certificate", path);
     DT_TRY(S_ISDIR(info.st_mode) ? read_run(p, path) : read_certificate(p, path));
@@ -246,14 +240,14 @@ void dt_proof_close(dt_proof *p)
     }
     free(p->link);
     json_decref(p->text);
-    *p = (dt_proof){.bad = -1};
+    *p = (dt_proof){.links = 0};
 }
 
 /* ---- What a chain says --------------------------------------------------------------------- */
 
 dt_status dt_proof_holds(const dt_proof *p)
 {
-    return p->bad < 0 ? DT_OK : dt_fail(DT_FORMAT, "epoch %lld: %s", (long long)p->bad, p->why);
+    return p->why ? dt_fail(DT_FORMAT, "epoch %lld: %s", (long long)p->bad, p->why) : DT_OK;
 }
 
 const char *dt_proof_mark(const char *run, dt_sha out)
@@ -262,9 +256,9 @@ const char *dt_proof_mark(const char *run, dt_sha out)
     const dt_status st = dt_proof_open(&p, run);
 
     snprintf(out, DT_SHA_CHARS, "%s",
-             st == DT_NOINPUT            ? ""
-             : st != DT_OK || p.bad >= 0 ? "broken"
-                                         : p.link[p.links - 1].link);
+             st == DT_NOINPUT       ? ""
+             : st != DT_OK || p.why ? "broken"
+                                    : p.link[p.links - 1].link);
     dt_proof_close(&p);
     if (st != DT_OK)
         dt_fail_clear();

@@ -31,9 +31,9 @@ typedef struct dt_proof {
     json_t *text;       /* owned */
     dt_link *link;      /* [links], owned */
     size_t links;
-    int64_t epochs; /* that have a link */
-    int64_t bad;    /* epoch of the first thing that does not hold, with `why`; -1: all hold */
-    const char *why;
+    int64_t epochs;  /* that have a link */
+    const char *why; /* of the first thing that does not hold; NULL: all hold */
+    int64_t bad;     /* its epoch */
 } dt_proof;
 
 /* Read and check the chain of `path`: each link binds the one before, and in a run folder the lines
@@ -41,7 +41,7 @@ typedef struct dt_proof {
  * certificate. p is to be closed whatever the outcome. Local. */
 dt_status dt_proof_open(dt_proof *p, const char *path) DT_MUST_CHECK;
 void dt_proof_close(dt_proof *p);
-/* DT_FORMAT: p->bad says what does not hold. Local. */
+/* DT_FORMAT: p->why does not hold. Local. */
 dt_status dt_proof_holds(const dt_proof *p) DT_MUST_CHECK;
 /* The link of that epoch; NULL: there is none. Local. */
 dt_link *dt_proof_epoch(const dt_proof *p, int64_t epoch);

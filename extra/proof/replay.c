@@ -240,8 +240,8 @@ static dt_status prepare(const dt_settings *s, plan *p)
 
 /* ---- Training ---------------------------------------------------------------------------- */
 
-/* The recipe of `start`, whose texts o borrows; and of this command what changes no bit. A recipe of
- * an older version lacks options: they have their defaults. */
+/* The recipe of `start`, whose texts o borrows; and of this command what changes no bit. A recipe
+ * of an older version lacks options: they have their defaults. */
 static dt_status set_options(const dt_options *given, const stretch *t, const char *out,
                              const json_t *start, dt_options *o)
 {
@@ -320,14 +320,14 @@ static bool next_step(FILE *f, int64_t epoch, char **line, size_t *room)
 /* The first step of the epoch with another line; "": the lines agree, or one run has none. */
 static void find_step(const char *then, const char *now, int64_t epoch, char out[200])
 {
-    char path[2][PATH_MAX + 64], *line[2] = {NULL, NULL};
+    char path[PATH_MAX + 64], *line[2] = {NULL, NULL};
     size_t room[2] = {0, 0};
     FILE *f[2];
 
     out[0] = '\0';
     for (int i = 0; i < 2; i++) {
-        snprintf(path[i], sizeof path[i], "%s/metrics.jsonl", i ? now : then);
-        f[i] = fopen(path[i], "re");
+        snprintf(path, sizeof path, "%s/metrics.jsonl", i ? now : then);
+        f[i] = fopen(path, "re");
     }
     while (!out[0] && next_step(f[0], epoch, &line[0], &room[0]) &&
            next_step(f[1], epoch, &line[1], &room[1]))
@@ -343,7 +343,9 @@ static void find_step(const char *then, const char *now, int64_t epoch, char out
 
 static dt_status compare(plan *p, const stretch *t, const char *out, double seconds)
 {
-    char what[320], step[200], *name = strrchr(t->from, '/');
+    static const char *const result[] = {"agrees", "DIFFERS: its results", "DIFFERS: its state",
+                                         "DIFFERS: its results and its state"};
+    const char *name = strrchr(t->from, '/');
     dt_proof again;
     dt_status st = dt_proof_open(&again, out);
 
@@ -351,19 +353,13 @@ static dt_status compare(plan *p, const stretch *t, const char *out, double seco
         const dt_link *then = dt_proof_epoch(&p->proof, e), *now = dt_proof_epoch(&again, e);
         const bool line = now && strcmp(then->record, now->record) == 0;
         const bool state = now && strcmp(then->state, now->state) == 0;
-        snprintf(what, sizeof what, "agrees");
-        if (!line || !state) {
+        char step[200] = "";
+        if (!line || !state)
             find_step(p->proof.run, out, e, step);
-            snprintf(what, sizeof what, "DIFFERS: %s%s%s", !line ? "its results" : "",
-                     !line && !state ? " and its state"
-                     : !state        ? "its state"
-                                     : "",
-                     step);
-        }
         p->differ += !line || !state;
         p->repeated++;
-        printf("%7lld  %-18s  %8.1f  %s\n", (long long)e, name ? name + 1 : "initial weights",
-               seconds / (double)(t->last - t->base), what);
+        printf("%7lld  %-18s  %8.1f  %s%s\n", (long long)e, name ? name + 1 : "initial weights",
+               seconds / (double)(t->last - t->base), result[!line + 2 * !state], step);
     }
     const dt_link *end = &p->proof.link[p->proof.links - 1], *ends = again.link + again.links - 1;
     const bool model = st == DT_OK && end->kind == DT_LINK_END && end->step == t->steps;
@@ -428,7 +424,7 @@ dt_status dt_replay_epochs(dt_comm *c, const dt_settings *s)
 {
     const double began = dt_seconds();
     const bool leads = c->rank == 0;
-    plan p = {.proof = {.bad = -1}};
+    plan p = {.count = 0};
     dt_status st = DT_OK;
 
     DT_GO(st, dt_comm_agree(c, leads ? prepare(s, &p) : DT_OK), out);
