@@ -20,7 +20,7 @@ typedef struct dt_check_block {
 } dt_check_block;
 
 typedef struct dt_replicas {
-    dt_comm *comm;         /* the ranks that have copies */
+    dt_comm *comm;         /* the ranks that have copies; borrowed */
     bool cut, shares;      /* of own pieces; one copy for the node's ranks */
     dt_check_block *block; /* [blocks], areas in order, tensors in state_dict order; owned */
     size_t blocks;
@@ -28,7 +28,7 @@ typedef struct dt_replicas {
     bool compare;     /* there are other copies */
     bool guard;       /* this copy may be the only one */
     uint64_t *digest; /* [blocks], owned */
-    uint64_t *stored; /* [blocks], behind digest: when the update of stored_step was done */
+    uint64_t *stored; /* [blocks], behind digest: the guard's */
     int64_t *wire;    /* [2 * blocks], owned */
     int64_t *value;   /* [world], behind wire */
 } dt_replicas;
@@ -43,20 +43,19 @@ typedef struct dt_replay {
 } dt_replay;
 
 typedef struct dt_checks {
-    dt_run *run;    /* borrowed */
-    dt_comm *along; /* ranks that have the same pieces of cut layers, NULL: nothing is cut */
-    int64_t every;  /* 0: never */
+    dt_run *run; /* borrowed */
     int64_t epoch, epoch_step;
     int64_t step;            /* under way or last, from 1 */
-    int64_t updated;         /* the last whose update is done */
-    int64_t stored_step;     /* the last behind which the guard hashed; -1: none */
-    dt_replicas replicas[2]; /* of home parameters and statistics; of own pieces, if any */
+    int64_t stored;          /* the step after whose update the guard hashed; -1: weights changed
+                              * since then, or it never has */
+    dt_replicas replicas[2]; /* of home parameters and statistics; of own pieces, whose comm is NULL
+                              * if nothing is cut */
     dt_replay replay;
 } dt_checks;
 
 /* Replicas and guard. */
 dt_status dt_replicas_open(dt_checks *c) DT_MUST_CHECK;
-void dt_replicas_store(dt_checks *c);
+void dt_replicas_store(dt_checks *c, int64_t step);      /* after its update */
 dt_status dt_replicas_local(dt_checks *c) DT_MUST_CHECK; /* Local: guard only */
 dt_status dt_replicas_check(dt_checks *c) DT_MUST_CHECK; /* Collective, agreed */
 
@@ -70,8 +69,6 @@ dt_status dt_model_check_packed(const dt_model *m, int part, int parts, int thre
 /* Bytes of the largest packed copy, a multiple of 64. */
 size_t dt_model_largest_pack(const dt_model *m);
 
-/* For messages: the name of float i of a block, with its indices in the file's tensor. */
-void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS]);
 #define DT_CORRUPT_REMEDY                                                                          \
     "continue from the last checkpoint with --resume auto; if it comes back on the "               \
     "same host, leave that host out and test its memory"

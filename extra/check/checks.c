@@ -35,7 +35,7 @@ static dt_status replay_open(dt_checks *c)
                        "--replay-every runs one shard alone, but with --bn %s its "
                        "batch norm needs other shards; use --bn local, or --replay-every 0",
                        r->o.bn);
-    if (c->along)
+    if (c->replicas[1].comm)
         return dt_fail(DT_CONFIG,
                        "--replay-every runs one shard alone, but with --strategy %s ranks "
                        "compute it together; use --replay-every 0",
@@ -54,8 +54,6 @@ static dt_status open_checks(void **state, dt_run *r)
     DT_TRY(dt_calloc(&c, 1, sizeof *c, "the checks"));
     *state = c;
     c->run = r;
-    c->along = r->domain[DT_SLAB_CUT].comm;
-    c->every = r->o.check_every;
     DT_TRY(dt_replicas_open(c));
     return replay_open(c);
 }
@@ -188,19 +186,17 @@ static dt_status replay_check(dt_checks *c)
 {
     dt_replay *p = &c->replay;
     dt_comm *comm = c->run->comm;
-    const int world = comm->world, shards = (int)c->run->o.shards;
+    /* whose shards, by dt_shards_of, have this one among them */
+    const int owner = ((p->shard + 1) * comm->world - 1) / (int)c->run->o.shards;
     char host[DT_HOST_CHARS] = "";
-    int owner = 0, first, end;
     dt_status st = DT_OK;
 
     if (p->shard < 0)
         return DT_OK;
-    for (dt_shards_of(shards, world, owner, &first, &end); p->shard >= end;)
-        dt_shards_of(shards, world, ++owner, &first, &end);
     dt_host_name(host);
     DT_TRY(dt_comm_bcast(comm, host, sizeof host, owner));
     DT_TRY(dt_comm_bcast(comm, p->digest, (p->tensors + 1) * sizeof *p->digest, owner));
-    if (comm->rank == (owner + 1) % world) {
+    if (comm->rank == (owner + 1) % comm->world) {
         st = run_again(c);
         if (st == DT_OK)
             st = compare(c, owner, host);
@@ -218,9 +214,8 @@ static void begin(void *state, int64_t epoch, int64_t step)
     c->epoch = epoch;
     c->epoch_step = step;
     c->step = epoch * c->run->steps_per_epoch + step + 1;
-    c->updated = c->step - 1;
-    if (due(c->step, c->every) && c->stored_step != c->updated)
-        dt_replicas_store(c);
+    if (due(c->step, c->run->o.check_every) && c->stored < 0)
+        dt_replicas_store(c, c->step - 1);
     replay_begin(c);
 }
 
@@ -240,10 +235,11 @@ static dt_status check_weights(dt_checks *c)
 static dt_status check(void *state, dt_check_when when)
 {
     dt_checks *c = state;
+    const int64_t every = c->run->o.check_every;
 
     if (when == DT_CHECK_SAVE)
-        return c->every > 0 ? dt_replicas_check(c) : DT_OK;
-    if (when == DT_CHECK_END ? c->every > 0 : due(c->step, c->every))
+        return every > 0 ? dt_replicas_check(c) : DT_OK;
+    if (when == DT_CHECK_END ? every > 0 : due(c->step, every))
         DT_TRY(check_weights(c));
     return when == DT_CHECK_STEP ? replay_check(c) : DT_OK;
 }
@@ -252,9 +248,9 @@ static void updated(void *state, int64_t step)
 {
     dt_checks *c = state;
 
-    c->updated = step;
-    if (due(step + 1, c->every))
-        dt_replicas_store(c);
+    c->stored = -1;
+    if (due(step + 1, c->run->o.check_every))
+        dt_replicas_store(c, step);
 }
 
 void dt_extra_check(void)

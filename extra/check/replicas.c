@@ -5,22 +5,17 @@
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-/* In a piece each row has some of the tensor's output channels. */
-static size_t whole_index(const dt_check_block *b, size_t i)
+/* The name of float i of a block, with its indices in the file's tensor. In a piece each row has
+ * some of the tensor's output channels. */
+static const char *name_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
 {
-    const size_t own = (size_t)b->piece.out.count;
+    const dt_cut *own = &b->piece.out;
 
-    if (!b->piece.cut)
-        return i;
-    return i / own * (size_t)b->piece.out.whole + (size_t)b->piece.out.first + i % own;
-}
-
-void dt_block_element(const dt_check_block *b, size_t i, char out[DT_ELEMENT_CHARS])
-{
-    if (b->param)
-        dt_param_element(b->param, whole_index(b, b->first + i), out);
-    else
-        dt_norm_element(b->norm, b->first + i, out);
+    i += b->first;
+    if (b->piece.cut)
+        i = i / (size_t)own->count * (size_t)own->whole + (size_t)own->first +
+            i % (size_t)own->count;
+    return b->param ? dt_param_element(b->param, i, out) : dt_norm_element(b->norm, i, out);
 }
 
 static void cut_tensor(dt_replicas *k, dt_check_block b, const float *at, size_t count)
@@ -89,11 +84,11 @@ dt_status dt_replicas_open(dt_checks *c)
 {
     const dt_run *r = c->run;
 
-    c->stored_step = -1;
+    c->stored = -1;
     c->replicas[0] = (dt_replicas){.comm = r->comm, .shares = r->shares};
-    c->replicas[1] = (dt_replicas){.comm = c->along, .cut = true};
+    c->replicas[1] = (dt_replicas){.comm = r->domain[DT_SLAB_CUT].comm, .cut = true};
     DT_TRY(open_copies(c, &c->replicas[0]));
-    return c->along ? open_copies(c, &c->replicas[1]) : DT_OK;
+    return c->replicas[1].comm ? open_copies(c, &c->replicas[1]) : DT_OK;
 }
 
 static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest)
@@ -105,17 +100,17 @@ static void hash_mine(const dt_checks *c, const dt_replicas *k, uint64_t *digest
 
 /* ---- Guard: the same bits as the update wrote -------------------------------------------- */
 
-void dt_replicas_store(dt_checks *c)
+void dt_replicas_store(dt_checks *c, int64_t step)
 {
     for (const dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
         if (k->guard)
             hash_mine(c, k, k->stored);
-    c->stored_step = c->updated;
+    c->stored = step;
 }
 
 static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
 {
-    if (!k->guard || c->stored_step != c->updated)
+    if (!k->guard || c->stored < 0)
         return DT_OK;
     for (size_t i = k->mine; i < k->end; i++) {
         const dt_check_block *b = &k->block[i];
@@ -125,7 +120,7 @@ static dt_status check_guard(const dt_checks *c, const dt_replicas *k)
                 "step %lld: %s: '%s' changed in memory after the update "
                 "of step %lld, in floats %zu to %zu as they lie there: " DT_CORRUPT_REMEDY,
                 (long long)c->step, b->area, b->param ? b->param->name : b->norm->name,
-                (long long)c->stored_step, b->first, b->first + b->count - 1);
+                (long long)c->stored, b->first, b->first + b->count - 1);
     }
     return DT_OK;
 }
@@ -229,11 +224,10 @@ static dt_status differs(const dt_checks *c, const dt_replicas *k, const dt_chec
     DT_TRY(copy_of(k, b, usual_rank, &usual));
     while (i + 1 < b->count && bits_of(odd.at[i]) == bits_of(usual.at[i]))
         i++;
-    dt_block_element(b, i, name);
     return dt_fail(DT_CORRUPT,
                    "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
-                   (long long)c->step, b->area, name,
+                   (long long)c->step, b->area, name_element(b, i, name),
                    k->shares ? "nodes that share a copy" : "ranks", rank_of(c, k, odd_rank),
                    odd.host, (double)odd.at[i], bits_of(odd.at[i]),
                    known ? "most, such as rank " : "rank ", rank_of(c, k, usual_rank), usual.host,
@@ -268,7 +262,7 @@ dt_status dt_replicas_check(dt_checks *c)
 {
     dt_status st = dt_replicas_local(c);
 
-    if (c->replicas[0].guard || c->along)
+    if (c->replicas[0].guard || c->replicas[1].comm)
         DT_TRY(dt_comm_agree(c->run->comm, st));
     for (dt_replicas *k = c->replicas; k < c->replicas + 2 && k->comm; k++) {
         st = compare_copies(c, k);

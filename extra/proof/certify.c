@@ -1,30 +1,23 @@
 /* certify.c - dtrain certify: a run's chain as one file, and its check. */
 #include "proof.h"
 
-static json_t *certificate_of(const dt_proof *p)
+static dt_status write_certificate(const dt_proof *p, const char *path)
 {
     json_t *links = json_array();
+    dt_status st = DT_OK;
 
     for (const dt_link *l = p->link; l < p->link + p->links; l++)
         json_array_append_new(links, json_pack("{s:s, s:s, s:s, s:s}", "before", l->before, "link",
                                                l->link, "state", l->state, "record", l->record));
-    return json_pack("{s:s, s:o}", "format", DT_CERTIFICATE, "links", links);
-}
-
-static dt_status write_certificate(const dt_proof *p, const char *path)
-{
-    json_t *j = certificate_of(p);
+    json_t *j = json_pack("{s:s, s:o}", "format", DT_CERTIFICATE, "links", links);
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
-    const dt_target target = DT_TARGET(path);
-    dt_status st = DT_OK;
-
     json_decref(j);
     if (!text)
-        st = dt_fail(DT_NOMEM, "no memory for a certificate");
-    else if (!path[0])
-        puts(text);
+        return dt_fail(DT_NOMEM, "no memory for a certificate");
+    if (path[0])
+        st = dt_outfile_put(&DT_TARGET(path), text, strlen(text), NULL);
     else
-        st = dt_outfile_put(&target, text, strlen(text), NULL);
+        puts(text);
     free(text);
     return st;
 }

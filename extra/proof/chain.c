@@ -5,48 +5,38 @@
 #include "data/source.h"
 #include "train/run.h"
 
-/* at->chain: the last link, the digest of the recipe in force, and of the epoch's lines so far. */
-enum { LINK = 0, RECIPE = DT_SHA_CHARS, LINES = 2 * DT_SHA_CHARS, CHAIN = 3 * DT_SHA_CHARS - 1 };
-
-static void chain_set(dt_position *at, int member, const char *sha)
-{
-    memcpy(at->chain + member, sha, DT_SHA_CHARS - 1);
-}
-
-static const char *chain_get(const dt_position *at, int member, dt_sha out)
-{
-    snprintf(out, DT_SHA_CHARS, "%.64s", at->chain + member);
-    return out;
-}
+/* What at->chain holds: the last link, the digest of the recipe in force ("": there is none yet),
+ * and of the epoch's lines so far. */
+typedef struct chain {
+    dt_sha link, recipe, lines;
+} chain;
 
 struct dt_expected dt_expected;
 
 /* ---- A link ------------------------------------------------------------------------------- */
 
-static dt_status add_link(dt_run *r, dt_report *report, dt_position *at, const char *record)
+static dt_status add_link(dt_run *r, dt_report *report, chain *c, const char *record)
 {
     dt_snapshot s = dt_run_snapshot(r);
-    dt_sha before, link, state;
-    char *text = NULL;
+    dt_sha link, state;
 
     DT_TRY(dt_sha_state(state, &s, r->threads));
-    chain_get(at, LINK, before);
     if (dt_expected.state && strcmp(dt_expected.state, state) != 0)
         return dt_fail(DT_CORRUPT,
                        "%s: the state is not the one that the chain names: %.16s..., not %.16s...",
                        dt_expected.where, state, dt_expected.state);
     dt_expected.state = NULL; /* of the first link alone */
-    DT_TRY(dt_sha_text(link, (const char *[]){before, "\n", record, "\n", state, "\n"}, 6));
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "link", "before", before, "link",
+    DT_TRY(dt_sha_text(link, (const char *[]){c->link, "\n", record, "\n", state, "\n"}, 6));
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "link", "before", c->link, "link",
                           link, "state", state, "record", record);
-    text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     if (!text)
         return dt_fail(DT_NOMEM, "no memory for a link");
     dt_status st = dt_report_line(report, text);
     free(text);
-    chain_set(at, LINK, link);
-    chain_set(at, LINES, DT_SHA_ZEROS);
+    memcpy(c->link, link, sizeof link);
+    memcpy(c->lines, DT_SHA_ZEROS, sizeof c->lines);
     if (st == DT_OK || strcmp(r->o.on_save_error, "stop") == 0)
         return st;
     dt_fail_clear(); /* a lost line was said */
@@ -118,28 +108,24 @@ static dt_status set_init(json_t *j, const dt_run *r)
 
 /* A run that is resumed in its folder with the same recipe needs no link: it has the links of a run
  * that was never stopped. */
-static dt_status begin(dt_run *r, dt_report *report, dt_position *at)
+static dt_status begin(dt_run *r, dt_report *report, const dt_position *at, chain *c)
 {
-    dt_sha recipe, before, lines;
+    dt_sha recipe = "", lines;
     json_t *j = json_object();
-    char *text = NULL;
 
     dt_status st = set_recipe(j, r);
-    text = st == DT_OK ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *text = st == DT_OK ? json_dumps(j, JSON_COMPACT) : NULL;
     if (text)
         st = dt_sha_text(recipe, (const char *const *)&text, 1);
-    const bool known = strlen(at->chain) == CHAIN;
-    const bool same = known && report->setup.keep_bytes > 0 && text && is_exact(r) &&
-                      strcmp(chain_get(at, RECIPE, before), recipe) == 0;
+    const bool same =
+        report->setup.keep_bytes > 0 && text && is_exact(r) && strcmp(c->recipe, recipe) == 0;
     free(text);
     if (st != DT_OK || same) {
         json_decref(j);
         return st;
     }
-    snprintf(at->chain, sizeof at->chain, "%s %s %s",
-             known ? chain_get(at, LINK, before) : DT_SHA_ZEROS, recipe,
-             known && at->step > 0 ? chain_get(at, LINES, lines) : DT_SHA_ZEROS);
-    chain_get(at, LINES, lines);
+    memcpy(c->recipe, recipe, sizeof recipe);
+    memcpy(lines, at->step > 0 ? c->lines : DT_SHA_ZEROS, sizeof lines);
     if (at->run_step > 0)
         json_object_update_new(j, json_pack("{s:I, s:I, s:s}", "resumed", (json_int_t)at->run_step,
                                             "epoch", (json_int_t)at->epoch, "lines", lines));
@@ -148,8 +134,8 @@ static dt_status begin(dt_run *r, dt_report *report, dt_position *at)
     text = json_dumps(j, JSON_COMPACT);
     json_decref(j);
     if (st == DT_OK)
-        st = text ? add_link(r, report, at, text) : dt_fail(DT_NOMEM, "no memory for a link");
-    chain_set(at, LINES, lines); /* of an epoch that goes on */
+        st = text ? add_link(r, report, c, text) : dt_fail(DT_NOMEM, "no memory for a link");
+    memcpy(c->lines, lines, sizeof lines); /* of an epoch that goes on */
     free(text);
     return st;
 }
@@ -164,28 +150,24 @@ static const char *same_part(const dt_report *report, char out[DT_LINE_CHARS])
     return out;
 }
 
-static dt_status step(const dt_report *report, dt_position *at)
+static dt_status step(const dt_report *report, chain *c)
 {
     char line[DT_LINE_CHARS];
-    dt_sha lines, next;
 
-    chain_get(at, LINES, lines);
-    DT_TRY(dt_sha_text(next, (const char *[]){lines, "\n", same_part(report, line), "\n"}, 4));
-    chain_set(at, LINES, next);
-    return DT_OK;
+    return dt_sha_text(c->lines, (const char *[]){c->lines, "\n", same_part(report, line), "\n"},
+                       4);
 }
 
-static dt_status epoch(dt_run *r, dt_report *report, dt_position *at)
+static dt_status epoch(dt_run *r, dt_report *report, const dt_position *at, chain *c)
 {
     char line[DT_LINE_CHARS], record[DT_LINE_CHARS + 256];
-    dt_sha lines;
 
     snprintf(record, sizeof record, "%s,\"run_step\":%lld,\"lines\":\"%s\"}",
-             same_part(report, line), (long long)at->run_step, chain_get(at, LINES, lines));
-    return add_link(r, report, at, record);
+             same_part(report, line), (long long)at->run_step, c->lines);
+    return add_link(r, report, c, record);
 }
 
-static dt_status end(dt_run *r, dt_report *report, dt_position *at)
+static dt_status end(dt_run *r, dt_report *report, const dt_position *at, chain *c)
 {
     char record[256];
     dt_sha model;
@@ -193,24 +175,27 @@ static dt_status end(dt_run *r, dt_report *report, dt_position *at)
     DT_TRY(dt_sha_file(model, report->setup.folder, "model.safetensors"));
     snprintf(record, sizeof record, "{\"kind\":\"end\",\"run_step\":%lld,\"model\":\"%s\"}",
              (long long)at->run_step, model);
-    return add_link(r, report, at, record);
+    return add_link(r, report, c, record);
 }
 
 /* Rank 0 has the whole state, after it is collected. */
 static dt_status mark(void **state, dt_run *r, dt_mark when, dt_report *report, dt_position *at)
 {
-    const bool leads = r->comm->rank == 0;
+    chain c = {.link = DT_SHA_ZEROS, .lines = DT_SHA_ZEROS};
     dt_status st = DT_OK;
 
     (void)state;
-    if (when == DT_MARK_STEP)
-        return leads ? step(report, at) : DT_OK;
-    DT_TRY(dt_grid_collect(r));
-    if (leads)
-        st = when == DT_MARK_BEGIN   ? begin(r, report, at)
-             : when == DT_MARK_EPOCH ? epoch(r, report, at)
-                                     : end(r, report, at);
-    return dt_comm_agree(r->comm, st);
+    if (when != DT_MARK_STEP)
+        DT_TRY(dt_grid_collect(r));
+    if (r->comm->rank == 0) {
+        (void)sscanf(at->chain, "%64s %64s %64s", c.link, c.recipe, c.lines); /* or it is "" */
+        st = when == DT_MARK_BEGIN   ? begin(r, report, at, &c)
+             : when == DT_MARK_STEP  ? step(report, &c)
+             : when == DT_MARK_EPOCH ? epoch(r, report, at, &c)
+                                     : end(r, report, at, &c);
+        snprintf(at->chain, sizeof at->chain, "%s %s %s", c.link, c.recipe, c.lines);
+    }
+    return when == DT_MARK_STEP ? st : dt_comm_agree(r->comm, st);
 }
 
 const dt_run_observer dt_chain = {.mark = mark};

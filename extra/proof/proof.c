@@ -10,17 +10,13 @@ typedef struct reader {
     int epochs;                /* such lines */
 } reader;
 
-static void wrong(dt_proof *p, int64_t epoch, const char *fmt, ...) DT_PRINTF(3, 4);
-static void wrong(dt_proof *p, int64_t epoch, const char *fmt, ...)
+/* The first thing counts. */
+static void wrong(dt_proof *p, int64_t epoch, const char *why)
 {
-    va_list args;
-
-    if (p->bad >= 0)
+    if (p->why)
         return;
     p->bad = epoch;
-    va_start(args, fmt);
-    vsnprintf(p->why, sizeof p->why, fmt, args);
-    va_end(args);
+    p->why = why;
 }
 
 const char *dt_proof_text(const json_t *j, const char *member)
@@ -98,12 +94,19 @@ static const char *out_of_order(const dt_link *l, const dt_link *last)
     return NULL;
 }
 
-/* Link i, whose record is there, against its own digest and the one before. */
-static dt_status check_link(dt_proof *p, size_t i)
+/* The next link, checked against its own digest and the link before. */
+static dt_status add_link(dt_proof *p, json_t *j)
 {
-    dt_link *l = &p->link[i], *last = i > 0 ? l - 1 : NULL;
+    dt_link *more = realloc(p->link, (p->links + 1) * sizeof *more);
     dt_sha link;
 
+    if (!more)
+        return dt_fail(DT_NOMEM, "no memory for the links of a chain");
+    p->link = more;
+    dt_link *l = &more[p->links], *last = p->links > 0 ? l - 1 : NULL;
+    *l = (dt_link){.epoch = 0};
+    p->links++;
+    DT_TRY(fill_link(l, j));
     if (l->kind == DT_LINK_END)
         l->epoch = last ? last->epoch : 0;
     DT_TRY(
@@ -111,33 +114,9 @@ static dt_status check_link(dt_proof *p, size_t i)
     if (strcmp(link, l->link) != 0)
         wrong(p, l->epoch, "the link does not bind its record, state and the link before");
     if (out_of_order(l, last))
-        wrong(p, l->epoch, "%s", out_of_order(l, last));
+        wrong(p, l->epoch, out_of_order(l, last));
     p->epochs += l->kind == DT_LINK_EPOCH;
     return DT_OK;
-}
-
-static dt_status add_link(dt_proof *p, json_t *j)
-{
-    dt_link *more = realloc(p->link, (p->links + 1) * sizeof *more);
-
-    if (!more)
-        return dt_fail(DT_NOMEM, "no memory for the links of a chain");
-    p->link = more;
-    p->link[p->links] = (dt_link){.epoch = 0};
-    p->links++;
-    DT_TRY(fill_link(&p->link[p->links - 1], j));
-    return check_link(p, p->links - 1);
-}
-
-/* Once the array stays where it is. */
-static void find_starts(dt_proof *p)
-{
-    const dt_link *start = p->link;
-
-    for (dt_link *l = p->link; l < p->link + p->links; l++) {
-        start = l->kind == DT_LINK_START ? l : start;
-        l->start = start;
-    }
 }
 
 /* ---- A run folder -------------------------------------------------------------------------- */
@@ -177,7 +156,6 @@ static dt_status take_line(reader *t, char *line)
     const char *kind = dt_proof_text(j, "kind");
     const bool step = strcmp(kind, "step") == 0, epoch = strcmp(kind, "epoch") == 0;
     dt_status st = DT_OK;
-    dt_sha next;
 
     if (strchr(line, '\n') && !j)
         wrong(p, at, "a line of metrics.jsonl is no JSON object of a run");
@@ -189,9 +167,7 @@ static dt_status take_line(reader *t, char *line)
         if (!dt_proof_cut(line))
             wrong(p, at, "a line of metrics.jsonl has no member 'seconds' where it should be");
         if (step)
-            st = dt_sha_text(next, (const char *[]){t->lines, "\n", line, "\n"}, 4);
-        if (step && st == DT_OK)
-            memcpy(t->lines, next, sizeof next);
+            st = dt_sha_text(t->lines, (const char *[]){t->lines, "\n", line, "\n"}, 4);
         if (epoch && ++t->epochs)
             snprintf(t->epoch, sizeof t->epoch, "%s", line);
     }
@@ -245,7 +221,7 @@ dt_status dt_proof_open(dt_proof *p, const char *path)
 {
     struct stat info;
 
-    *p = (dt_proof){.bad = -1};
+    *p = (dt_proof){.links = 0};
     if (stat(path, &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: no such run folder or certificate", path);
     DT_TRY(S_ISDIR(info.st_mode) ? read_run(p, path) : read_certificate(p, path));
@@ -253,7 +229,6 @@ dt_status dt_proof_open(dt_proof *p, const char *path)
         return dt_fail(DT_NOINPUT,
                        "%s has no chain: a run of an older version, or of a build without extras",
                        path);
-    find_starts(p);
     return DT_OK;
 }
 
@@ -265,14 +240,14 @@ void dt_proof_close(dt_proof *p)
     }
     free(p->link);
     json_decref(p->text);
-    *p = (dt_proof){.bad = -1};
+    *p = (dt_proof){.links = 0};
 }
 
 /* ---- What a chain says --------------------------------------------------------------------- */
 
 dt_status dt_proof_holds(const dt_proof *p)
 {
-    return p->bad < 0 ? DT_OK : dt_fail(DT_FORMAT, "epoch %lld: %s", (long long)p->bad, p->why);
+    return p->why ? dt_fail(DT_FORMAT, "epoch %lld: %s", (long long)p->bad, p->why) : DT_OK;
 }
 
 const char *dt_proof_mark(const char *run, dt_sha out)
@@ -281,9 +256,9 @@ const char *dt_proof_mark(const char *run, dt_sha out)
     const dt_status st = dt_proof_open(&p, run);
 
     snprintf(out, DT_SHA_CHARS, "%s",
-             st == DT_NOINPUT            ? ""
-             : st != DT_OK || p.bad >= 0 ? "broken"
-                                         : p.link[p.links - 1].link);
+             st == DT_NOINPUT       ? ""
+             : st != DT_OK || p.why ? "broken"
+                                    : p.link[p.links - 1].link);
     dt_proof_close(&p);
     if (st != DT_OK)
         dt_fail_clear();

@@ -22,8 +22,7 @@ typedef struct dt_link {
     json_t *said;       /* the same, parsed; owned, like `own` */
     enum { DT_LINK_START, DT_LINK_EPOCH, DT_LINK_END } kind;
     int64_t epoch, step; /* where the run stood: epochs (one that was cut counts), and steps done */
-    const struct dt_link *start; /* the recipe in force: the last start so far */
-    char from[PATH_MAX];         /* after dt_proof_files: the checkpoint there; "": none */
+    char from[PATH_MAX]; /* after dt_proof_files: the checkpoint there; "": none */
 } dt_link;
 
 /* The chain of a run folder, or of a certificate. */
@@ -32,9 +31,9 @@ typedef struct dt_proof {
     json_t *text;       /* owned */
     dt_link *link;      /* [links], owned */
     size_t links;
-    int64_t epochs; /* that have a link */
-    int64_t bad;    /* epoch of the first thing that does not hold, with `why`; -1: all hold */
-    char why[300];
+    int64_t epochs;  /* that have a link */
+    const char *why; /* of the first thing that does not hold; NULL: all hold */
+    int64_t bad;     /* its epoch */
 } dt_proof;
 
 /* Read and check the chain of `path`: each link binds the one before, and in a run folder the lines
@@ -42,7 +41,7 @@ typedef struct dt_proof {
  * certificate. p is to be closed whatever the outcome. Local. */
 dt_status dt_proof_open(dt_proof *p, const char *path) DT_MUST_CHECK;
 void dt_proof_close(dt_proof *p);
-/* DT_FORMAT: p->bad says what does not hold. Local. */
+/* DT_FORMAT: p->why does not hold. Local. */
 dt_status dt_proof_holds(const dt_proof *p) DT_MUST_CHECK;
 /* The link of that epoch; NULL: there is none. Local. */
 dt_link *dt_proof_epoch(const dt_proof *p, int64_t epoch);
@@ -61,8 +60,8 @@ const char *dt_proof_summary(const dt_proof *p, char out[300]);
  * DT_FORMAT names the first that is another. Local. */
 dt_status dt_proof_files(dt_proof *p) DT_MUST_CHECK;
 
-/* SHA-256 of a text, of bytes in blocks, of a file, and of all numbers of a state. DT_NOMEM, DT_IO,
- * DT_NOINPUT. Local. */
+/* SHA-256 of a text, of which `out` may be a part; of bytes in blocks, of a file, and of all
+ * numbers of a state. DT_NOMEM, DT_IO, DT_NOINPUT. Local. */
 dt_status dt_sha_text(dt_sha out, const char *const *part, size_t parts) DT_MUST_CHECK;
 dt_status dt_sha_bytes(dt_sha out, const void *bytes, size_t count, int threads) DT_MUST_CHECK;
 dt_status dt_sha_file(dt_sha out, int folder, const char *path) DT_MUST_CHECK;

@@ -4,16 +4,16 @@
 #include <ftw.h>
 #include <sys/random.h>
 
-enum { RECIPE_CHARS = 8192 };
+enum { START_CHARS = 8192 };
 
 /* Epochs first to last, which one training repeats; all ranks have the same. */
 typedef struct stretch {
     int64_t first, last, base; /* it begins where epoch `base` ended; 0: where the run began */
     int64_t steps;             /* of the run, at its end */
     char from[PATH_MAX];       /* the checkpoint there; "": none */
-    char isa[32], data[DT_SHA_CHARS], init[DT_SHA_CHARS], state[DT_SHA_CHARS];
-    char recipe[RECIPE_CHARS];
-    int64_t start; /* the number of the link where its recipe begins */
+    dt_sha state;              /* there */
+    char start[START_CHARS];   /* the record of the start where its recipe begins */
+    dt_sha data;               /* of that recipe */
     bool wanted;
     char why[120]; /* it cannot be repeated; "": it can */
 } stretch;
@@ -102,10 +102,18 @@ static bool same_member(const dt_link *a, const dt_link *b, const char *member)
     return json_equal(json_object_get(a->said, member), json_object_get(b->said, member));
 }
 
+/* The last start up to l: its recipe is in force there. A chain that holds begins with one. */
+static const dt_link *last_start(const dt_link *l)
+{
+    while (l->kind != DT_LINK_START)
+        l--;
+    return l;
+}
+
 /* The start from which on the run had the recipe and the data that it had at `l`. */
 static const dt_link *recipe_start(const dt_proof *p, const dt_link *l)
 {
-    const dt_link *first = l->start;
+    const dt_link *first = last_start(l);
 
     for (const dt_link *s = first; s >= p->link; s--)
         if (s->kind == DT_LINK_START) {
@@ -117,20 +125,25 @@ static const dt_link *recipe_start(const dt_proof *p, const dt_link *l)
     return first;
 }
 
-/* The nearest state before the epoch that the chain names and that can be had. */
-static void find_base(const dt_proof *p, const dt_link *l, stretch *t)
+/* What repeats the epoch of link l. It begins at the nearest state before the epoch that the chain
+ * names and that can be had. */
+static dt_status fill_stretch(const dt_proof *p, const dt_link *l, stretch *t)
 {
     const dt_link *start = recipe_start(p, l), *before = l;
     const json_t *options = json_object_get(start->said, "options");
     /* residuals of 2bit are in no checkpoint */
     const bool whole = strncmp(dt_proof_text(options, "grad_compress"), "2bit", 4) == 0;
+    const size_t length = json_dumpb(start->said, t->start, sizeof t->start - 1, JSON_COMPACT);
 
-    t->start = start - p->link;
+    if (length == 0 || length >= sizeof t->start)
+        return dt_fail(DT_FORMAT, "epoch %lld: its recipe cannot be read", (long long)l->epoch);
+    t->first = t->last = l->epoch;
+    t->steps = l->step;
     memcpy(t->state, start->state, sizeof t->state);
-    snprintf(t->init, sizeof t->init, "%s", dt_proof_text(start->said, "init"));
+    snprintf(t->data, sizeof t->data, "%s", dt_proof_text(start->said, "data"));
     if (!json_is_true(json_object_get(start->said, "exact"))) {
         snprintf(t->why, sizeof t->why, "inexact: it cannot be repeated");
-        return;
+        return DT_OK;
     }
     while (!whole && !t->from[0] && (before = dt_proof_epoch(p, before->epoch - 1)) &&
            before->step >= start->step)
@@ -143,24 +156,6 @@ static void find_base(const dt_proof *p, const dt_link *l, stretch *t)
         snprintf(t->why, sizeof t->why,
                  "no checkpoint at the end of an epoch after step %lld, where its recipe begins",
                  (long long)start->step);
-}
-
-static dt_status fill_stretch(const dt_proof *p, const dt_link *l, stretch *t)
-{
-    const json_t *said = l->start->said;
-    char *recipe = json_dumps(json_object_get(said, "options"), JSON_COMPACT);
-    const bool fits = recipe && strlen(recipe) < sizeof t->recipe;
-
-    t->first = t->last = l->epoch;
-    t->steps = l->step;
-    snprintf(t->isa, sizeof t->isa, "%s", dt_proof_text(said, "isa"));
-    snprintf(t->data, sizeof t->data, "%s", dt_proof_text(said, "data"));
-    if (fits)
-        memcpy(t->recipe, recipe, strlen(recipe) + 1);
-    free(recipe);
-    if (!fits)
-        return dt_fail(DT_FORMAT, "epoch %lld: its recipe cannot be read", (long long)l->epoch);
-    find_base(p, l, t);
     return DT_OK;
 }
 
@@ -175,13 +170,13 @@ static dt_status make_plan(const dt_settings *s, plan *p)
                        "the chain has no epoch that has ended: nothing can be repeated");
     DT_TRY(dt_calloc(&p->list, (size_t)proof->epochs, sizeof *p->list, "a plan"));
     /* tensors' names decide no bit of a step, and the model file has the last start's */
-    const json_t *final = json_object_get(proof->link[proof->links - 1].start->said, "options");
+    const dt_link *final = last_start(&proof->link[proof->links - 1]);
     for (const dt_link *l = proof->link; l < proof->link + proof->links; l++)
         if (l->kind == DT_LINK_EPOCH)
             DT_TRY(fill_stretch(proof, l, &p->list[p->count++]));
         else if (l->kind == DT_LINK_START)
             json_object_set(json_object_get(l->said, "options"), "names",
-                            json_object_get(final, "names"));
+                            json_object_get(json_object_get(final->said, "options"), "names"));
     DT_TRY(choose(s, p));
     for (int64_t i = 0; i < p->count; i++) {
         const stretch *t = &p->list[i];
@@ -189,7 +184,7 @@ static dt_status make_plan(const dt_settings *s, plan *p)
         if (!t->wanted)
             continue;
         if (last && !t->why[0] && !last->why[0] && t->base <= last->last &&
-            t->start == last->start) {
+            strcmp(t->start, last->start) == 0) {
             last->last = t->last;
             last->steps = t->steps;
         } else {
@@ -203,7 +198,7 @@ static dt_status make_plan(const dt_settings *s, plan *p)
 /* Options that were given, or that the run's folder has, against the recipe of the chain. */
 static dt_status check_options(const dt_settings *s, const dt_proof *p)
 {
-    const dt_link *l = p->link[p->links - 1].start;
+    const dt_link *l = last_start(&p->link[p->links - 1]);
     char text[DT_OPTION_CHARS], name[DT_OPTION_NAME];
     const char *key;
     json_t *value;
@@ -245,18 +240,19 @@ static dt_status prepare(const dt_settings *s, plan *p)
 
 /* ---- Training ---------------------------------------------------------------------------- */
 
-/* The recipe, whose texts o borrows; and of this start what changes no bit. A recipe of an older
- * version lacks options: they have their defaults. */
+/* The recipe of `start`, whose texts o borrows; and of this command what changes no bit. A recipe
+ * of an older version lacks options: they have their defaults. */
 static dt_status set_options(const dt_options *given, const stretch *t, const char *out,
-                             json_t *recipe, dt_options *o)
+                             const json_t *start, dt_options *o)
 {
+    const char *bits = dt_proof_text(start, "isa");
     dt_isa isa;
     const char *key;
     json_t *value;
 
     dt_options_init(o);
     o->on_save_error = "stop"; /* a link that is lost would be one that differs */
-    json_object_foreach (recipe, key, value) {
+    json_object_foreach (json_object_get(start, "options"), key, value) {
         const dt_option_row *row = dt_option_find(key);
         if (!row || !json_is_string(value) ||
             (row->scope > DT_SCOPE_LENGTH && strcmp(key, "names") != 0))
@@ -265,8 +261,8 @@ static dt_status set_options(const dt_options *given, const stretch *t, const ch
         DT_TRY(
             dt_option_set(row, o, json_string_value(value), "the recipe in the chain", DT_CONFIG));
     }
-    if (strcmp(o->precision, "bf16") == 0 && dt_isa_parse(t->isa, &isa)) {
-        o->isa = t->isa;
+    if (strcmp(o->precision, "bf16") == 0 && dt_isa_parse(bits, &isa)) {
+        o->isa = bits;
         DT_TRY(dt_isa_promise(isa));
     }
     DT_TRY(dt_engine_use(o->engine)); /* the folder's may be another */
@@ -291,17 +287,17 @@ static dt_status set_options(const dt_options *given, const stretch *t, const ch
 static dt_status train(dt_comm *c, const dt_settings *s, const stretch *t, const char *out)
 {
     dt_options o;
-    json_t *recipe = json_loads(t->recipe, 0, NULL);
-    dt_status st = dt_comm_agree(c, set_options(&s->options, t, out, recipe, &o));
+    json_t *start = json_loads(t->start, 0, NULL);
+    dt_status st = dt_comm_agree(c, set_options(&s->options, t, out, start, &o));
 
-    dt_expected = (struct dt_expected){t->data, t->init, t->state,
+    dt_expected = (struct dt_expected){t->data, dt_proof_text(start, "init"), t->state,
                                        t->from[0] ? t->from : "the initial weights"};
     dt_log_notes(false);
     if (st == DT_OK)
         st = dt_train(c, &o);
     dt_log_notes(true);
     dt_expected = (struct dt_expected){.data = NULL};
-    json_decref(recipe);
+    json_decref(start);
     return st;
 }
 
@@ -324,14 +320,14 @@ static bool next_step(FILE *f, int64_t epoch, char **line, size_t *room)
 /* The first step of the epoch with another line; "": the lines agree, or one run has none. */
 static void find_step(const char *then, const char *now, int64_t epoch, char out[200])
 {
-    char path[2][PATH_MAX + 64], *line[2] = {NULL, NULL};
+    char path[PATH_MAX + 64], *line[2] = {NULL, NULL};
     size_t room[2] = {0, 0};
     FILE *f[2];
 
     out[0] = '\0';
     for (int i = 0; i < 2; i++) {
-        snprintf(path[i], sizeof path[i], "%s/metrics.jsonl", i ? now : then);
-        f[i] = fopen(path[i], "re");
+        snprintf(path, sizeof path, "%s/metrics.jsonl", i ? now : then);
+        f[i] = fopen(path, "re");
     }
     while (!out[0] && next_step(f[0], epoch, &line[0], &room[0]) &&
            next_step(f[1], epoch, &line[1], &room[1]))
@@ -347,7 +343,9 @@ static void find_step(const char *then, const char *now, int64_t epoch, char out
 
 static dt_status compare(plan *p, const stretch *t, const char *out, double seconds)
 {
-    char what[320], step[200], *name = strrchr(t->from, '/');
+    static const char *const result[] = {"agrees", "DIFFERS: its results", "DIFFERS: its state",
+                                         "DIFFERS: its results and its state"};
+    const char *name = strrchr(t->from, '/');
     dt_proof again;
     dt_status st = dt_proof_open(&again, out);
 
@@ -355,19 +353,13 @@ static dt_status compare(plan *p, const stretch *t, const char *out, double seco
         const dt_link *then = dt_proof_epoch(&p->proof, e), *now = dt_proof_epoch(&again, e);
         const bool line = now && strcmp(then->record, now->record) == 0;
         const bool state = now && strcmp(then->state, now->state) == 0;
-        snprintf(what, sizeof what, "agrees");
-        if (!line || !state) {
+        char step[200] = "";
+        if (!line || !state)
             find_step(p->proof.run, out, e, step);
-            snprintf(what, sizeof what, "DIFFERS: %s%s%s", !line ? "its results" : "",
-                     !line && !state ? " and its state"
-                     : !state        ? "its state"
-                                     : "",
-                     step);
-        }
         p->differ += !line || !state;
         p->repeated++;
-        printf("%7lld  %-18s  %8.1f  %s\n", (long long)e, name ? name + 1 : "initial weights",
-               seconds / (double)(t->last - t->base), what);
+        printf("%7lld  %-18s  %8.1f  %s%s\n", (long long)e, name ? name + 1 : "initial weights",
+               seconds / (double)(t->last - t->base), result[!line + 2 * !state], step);
     }
     const dt_link *end = &p->proof.link[p->proof.links - 1], *ends = again.link + again.links - 1;
     const bool model = st == DT_OK && end->kind == DT_LINK_END && end->step == t->steps;
@@ -432,7 +424,7 @@ dt_status dt_replay_epochs(dt_comm *c, const dt_settings *s)
 {
     const double began = dt_seconds();
     const bool leads = c->rank == 0;
-    plan p = {.proof = {.bad = -1}};
+    plan p = {.count = 0};
     dt_status st = DT_OK;
 
     DT_GO(st, dt_comm_agree(c, leads ? prepare(s, &p) : DT_OK), out);

@@ -31,17 +31,13 @@ static dt_status dry_run(dt_run *r)
     DT_TRY(dt_run_test(r, NULL, &result)); /* of --dry-run its first round */
     test_s = (test_s + dt_seconds()) * (double)rounds;
     const double all = step_s * (double)r->total_steps + test_s * (double)epochs;
+    const double unit_s = all < 120 ? 1 : all < 7200 ? 60 : 3600;
+    const char *unit = all < 120 ? "s" : all < 7200 ? "min" : "h";
     if (r->comm->rank == 0)
         printf("dry run    a step takes %.3g s (%.1f images/s), a test %.3g s; %lld steps and %lld "
                "tests about %.1f %s\n",
                step_s, (double)r->global_batch / step_s, test_s, (long long)r->total_steps,
-               (long long)epochs,
-               all < 120    ? all
-               : all < 7200 ? all / 60
-                            : all / 3600,
-               all < 120    ? "s"
-               : all < 7200 ? "min"
-                            : "h");
+               (long long)epochs, all / unit_s, unit);
     return DT_OK;
 }
 

@@ -4,10 +4,16 @@
 #include "base/topology.h"
 #include "launch/launch.h"
 
-static uint64_t machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
+typedef struct machine {
+    int packages, numa_nodes;
+    char cpu[128];
+    double l2, l3; /* MiB */
+} machine;
+
+static double machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
 {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
-    return cache ? cache->attr->cache.size : 0;
+    return cache ? (double)cache->attr->cache.size / (1 << 20) : 0;
 }
 
 /* Of the first package, or of the machine. */
@@ -20,49 +26,41 @@ static const char *machine_info(hwloc_topology_t topology, const char *name)
 }
 
 /* What hwloc knows. */
-static void machine_topology(dt_machine *m, hwloc_topology_t topology)
+static machine machine_find(void)
 {
-    m->packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
-    m->numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
-    m->l2_bytes = machine_cache(topology, HWLOC_OBJ_L2CACHE);
-    m->l3_bytes = machine_cache(topology, HWLOC_OBJ_L3CACHE);
+    machine m = {.cpu = "unknown CPU", .packages = 1, .numa_nodes = 1};
+    hwloc_topology_t topology;
+
+    if (!dt_topology_load(&topology))
+        return m;
+    m.packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
+    m.numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
+    m.l2 = machine_cache(topology, HWLOC_OBJ_L2CACHE);
+    m.l3 = machine_cache(topology, HWLOC_OBJ_L3CACHE);
 
     const char *name = machine_info(topology, "CPUModel");
     const char *maker = machine_info(topology, "CPUImplementer");
     const char *part = machine_info(topology, "CPUPart");
     if (name)
-        snprintf(m->cpu, sizeof m->cpu, "%s", name);
+        snprintf(m.cpu, sizeof m.cpu, "%s", name);
     else if (maker && part) /* ARM's have numbers */
-        snprintf(m->cpu, sizeof m->cpu, "ARM CPU, implementer %s, part %s", maker, part);
+        snprintf(m.cpu, sizeof m.cpu, "ARM CPU, implementer %s, part %s", maker, part);
+    hwloc_topology_destroy(topology);
+    return m;
 }
 
-/* The word in brackets of "always [madvise] never". */
-static void machine_huge_pages(dt_machine *m)
+/* Whether the kernel gives pages of 2 MiB: always, madvise (where asked, as slabs do), never: the
+ * word in brackets of "always [madvise] never"; else unknown. */
+static void huge_pages(char out[16])
 {
     FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
-
-    if (!f)
-        return;
     char text[64] = "";
-    if (fgets(text, sizeof text, f) && strchr(text, '['))
-        (void)sscanf(strchr(text, '['), "[%15[a-z]", m->huge_pages);
-    fclose(f);
-}
 
-void dt_machine_describe(dt_machine *m)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    hwloc_topology_t topology;
-
-    *m =
-        (dt_machine){.cpu = "unknown CPU", .packages = 1, .numa_nodes = 1, .huge_pages = "unknown"};
-    if (pages > 0 && page_bytes > 0)
-        m->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
-    machine_huge_pages(m);
-    if (dt_topology_load(&topology)) {
-        machine_topology(m, topology);
-        hwloc_topology_destroy(topology);
-    }
+    snprintf(out, 16, "unknown");
+    if (f && fgets(text, sizeof text, f) && strchr(text, '['))
+        (void)sscanf(strchr(text, '['), "[%15[a-z]", out);
+    if (f)
+        fclose(f);
 }
 
 /* Library, version, build and core of an engine, or why there is none. */
@@ -78,14 +76,15 @@ static json_t *env_engine(const char *name)
 static json_t *env_object(dt_comm *c)
 {
     const double mib = 1 << 20;
-    char host[DT_HOST_CHARS];
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const machine m = machine_find();
+    char host[DT_HOST_CHARS], pages[16];
     int cores;
     const int allowed = dt_cores(&cores);
-    dt_machine m;
     dt_affinity affinity;
 
     dt_host_name(host);
-    dt_machine_describe(&m);
+    huge_pages(pages);
     dt_affinity_find(&affinity, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
     const dt_isa isa = dt_isa_current();
     return json_pack(
@@ -97,8 +96,7 @@ static json_t *env_object(dt_comm *c)
         "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes", m.numa_nodes, "cores",
         cores, "cores_allowed", allowed, "ranks", c->world, "nodes", c->nodes, "ranks_on_node",
         c->node_ranks, "threads_per_rank", dt_threads_auto(c), "pinned", affinity.text,
-        "huge_pages", m.huge_pages, "l2", (double)m.l2_bytes / mib, "l3", (double)m.l3_bytes / mib,
-        "memory", (double)m.memory_bytes / mib, "memory_available",
+        "huge_pages", pages, "l2", m.l2, "l3", m.l3, "memory", memory / mib, "memory_available",
         (double)dt_memory_available() / mib);
 }
 

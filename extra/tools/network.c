@@ -8,7 +8,7 @@ typedef struct preview {
     dt_net *net;
     dt_model *model;
     dt_plan *plan; /* training mode, one shard's batch */
-    int threads, ranks;
+    int ranks;
     dt_options o;       /* resolved */
     dt_model_meta meta; /* texts of the options */
 } preview;
@@ -32,10 +32,9 @@ static dt_status preview_build(preview *s, const dt_options *given, int world)
     const dt_net_spec spec =
         dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
     DT_TRY(dt_precision_choose(o.precision, &model.precision));
-    s->threads = model.threads = o.threads ? (int)o.threads
-                               : dt_threads_asked() > 0
-                                   ? dt_threads_asked()
-                                   : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
+    model.threads = o.threads                ? (int)o.threads
+                    : dt_threads_asked() > 0 ? dt_threads_asked()
+                                             : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
     DT_TRY(dt_net_create(&s->net, &spec));
     dt_options_resolve(&o, s->net);
     model.loss_epsilon = (float)o.loss_epsilon;
@@ -192,7 +191,7 @@ static dt_status plan_show(const preview *s, const dt_options *o)
     json_t *strategy = cuts ? plan_layouts(s) : NULL;
     if (!o->json)
         plan_totals(s);
-    return dt_share_show(s->net, s->model, s->plan, s->threads, o, strategy);
+    return dt_share_show(s->plan, o, strategy);
 }
 
 dt_status dt_plan_print(dt_comm *c, const dt_options *o)
@@ -205,26 +204,20 @@ dt_status dt_plan_print(dt_comm *c, const dt_options *o)
 enum { SUMMARY_NAME = 48, SUMMARY_SHAPE = 30, SUMMARY_NUMBER = 16 };
 enum { SUMMARY_WIDTH = SUMMARY_NAME + SUMMARY_SHAPE + 2 * SUMMARY_NUMBER };
 
-static void summary_rule(char c)
+static void summary_rule(void)
 {
     for (int i = 0; i < SUMMARY_WIDTH; i++)
-        putchar(c);
+        putchar('=');
     putchar('\n');
 }
 
 /* 1234567 as "1,234,567"; "--" for 0, as torchinfo has it. */
 static const char *summary_number(int64_t n, char buf[32])
 {
-    char digits[24];
-    size_t out = 0;
-    const int count = snprintf(digits, sizeof digits, "%lld", (long long)n);
-
-    for (int i = 0; i < count; i++) {
-        if (i > 0 && (count - i) % 3 == 0)
-            buf[out++] = ',';
-        buf[out++] = digits[i];
+    for (int i = snprintf(buf, 32, "%lld", (long long)n) - 3; i > 0; i -= 3) {
+        memmove(buf + i + 1, buf + i, strlen(buf + i) + 1);
+        buf[i] = ',';
     }
-    buf[out] = '\0';
     return n ? buf : "--";
 }
 
@@ -256,12 +249,12 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
     char number[32];
 
     (void)o;
-    summary_rule('=');
+    summary_rule();
     printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE, "Output Shape",
            SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
-    summary_rule('=');
+    summary_rule();
     const int64_t macs = summary_rows(shown->plan);
-    summary_rule('=');
+    summary_rule();
     printf("Network: %s%s%s%s%s, %dx%d images, batch %lld\n", spec->net,
            spec->variant[0] ? ", variant " : "", spec->variant, spec->stem[0] ? ", stem " : "",
            spec->stem, spec->image_size, spec->image_size, (long long)batch);
@@ -269,13 +262,13 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
     printf("Total mult-adds (G): %.2f\n", (double)macs / 1e9);
     printf("GFLOP per image: %.3f (forward; training takes about 3 times that)\n",
            2.0 * (double)macs / (double)batch / 1e9);
-    summary_rule('=');
+    summary_rule();
     printf("Input size (MB): %.2f\n",
            (double)(batch * spec->image_size * spec->image_size) * 3 * 4 / 1e6);
     printf("Activations and their gradients (MB): %.2f\n",
            (double)dt_plan_arena_bytes(shown->plan) / 1e6);
     printf("Params size (MB): %.2f\n", (double)params * 4 / 1e6);
-    summary_rule('=');
+    summary_rule();
     return DT_OK;
 }
 

@@ -106,10 +106,8 @@ static dt_status open_pictures(dt_source **s, const char *model, dt_options *o, 
     return dt_source_open_pictures(s, meta->classes, meta->class_names, operand, operands);
 }
 
-static dt_status predict(dt_comm *c, const dt_options *o, const char *const *operand,
-                         size_t operands)
+static dt_status predict(dt_comm *c, dt_options *o, const char *const *operand, size_t operands)
 {
-    dt_options own = *o;
     dt_source *pictures = NULL;
     dt_model_meta meta;
     dt_test_result t;
@@ -117,14 +115,13 @@ static dt_status predict(dt_comm *c, const dt_options *o, const char *const *ope
     char model[PATH_MAX];
 
     DT_TRY(dt_run_newest(c, operand[0], model));
-    DT_TRY(
-        dt_comm_agree(c, open_pictures(&pictures, model, &own, &meta, operand + 1, operands - 1)));
-    own.data = "pictures";
-    own.holdout = 0;
-    own.confusion = false;
-    own.tta = "none";
+    DT_TRY(dt_comm_agree(c, open_pictures(&pictures, model, o, &meta, operand + 1, operands - 1)));
+    o->data = "pictures";
+    o->holdout = 0;
+    o->confusion = false;
+    o->tta = "none";
     r = (dt_run){.comm = c, .height = meta.height, .width = meta.width, .source = pictures};
-    DT_TRY(dt_run_open_as(&r, &own, DT_FOR_EVALUATION));
+    DT_TRY(dt_run_open_as(&r, o, DT_FOR_EVALUATION));
     r.answer = answer;
     dt_status st = dt_run_load(&r, model, true);
     if (st == DT_OK)

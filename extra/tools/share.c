@@ -44,13 +44,13 @@ static void share_layers(share_table *t, const dt_plan *plan)
 /* What else a step does, by measurements on one core: a pixel is resized and normalised, a
  * weight updated (five floats at 30 GB/s), a byte packed; moments become running statistics. The
  * ranks of a node divide the sums over their shards, the update and the packing. */
-static void share_rest(share_table *t, const dt_net *net, const dt_model *m, const dt_plan *plan,
-                       int ranks)
+static void share_rest(share_table *t, const dt_plan *plan, int ranks)
 {
+    const dt_net *net = plan->model->net;
     const double pixel_s = 3.5e-9, float_s = 4 / 30e9, byte_s = 0.1e-9, channel_s = 7e-9;
     const int64_t images = dt_plan_batch(plan), size = net->spec.image_size;
     const int64_t floats = (int64_t)net->slab_floats / ranks;
-    const int64_t bytes = (int64_t)dt_model_packed_bytes(m) / ranks;
+    const int64_t bytes = (int64_t)dt_model_packed_bytes(plan->model) / ranks;
     const int64_t channels = (int64_t)net->norm_channels;
     const struct {
         const char *name;
@@ -118,18 +118,17 @@ static void share_print_json(const share_table *t, int ranks, json_t *strategy)
     json_decref(j);
 }
 
-dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o, json_t *strategy)
+dt_status dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy)
 {
-    share_table t = {.threads = threads};
+    share_table t = {.threads = plan->model->opts.threads};
     const size_t most = DT_PASS_COUNT * (size_t)plan->steps + 5;
 
     DT_TRY(dt_calloc(&t.row, most, sizeof *t.row, "the plan"));
     share_layers(&t, plan);
-    share_rest(&t, net, m, plan, (int)o->ranks_per_node);
+    share_rest(&t, plan, (int)o->ranks_per_node);
     t.row[t.rows] = (share_row){.step = -1, .layer = {.op = "step", .name = ""}, .pass = ""};
     t.row[t.rows].share = t.sum;
-    t.row[t.rows].share.units = threads;
+    t.row[t.rows].share.units = t.threads;
     if (o->json)
         share_print_json(&t, (int)o->ranks_per_node, strategy);
     else

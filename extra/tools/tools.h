@@ -14,14 +14,6 @@ void dt_dry_runs(void); /* adds --dry-run */
  * folder options.yaml and records, which --resume reads. One line of stdout each; the first
  * thing that is wrong is the outcome, mostly DT_FORMAT. */
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count) DT_MUST_CHECK;
-/* A one-line description of the CPU, and whether the kernel gives pages of 2 MiB: always, madvise
- * (where asked, as slabs do), never, unknown; from hwloc, /proc and /sys. */
-typedef struct dt_machine {
-    int packages, numa_nodes;
-    char cpu[128], huge_pages[16];
-    uint64_t l2_bytes, l3_bytes, memory_bytes;
-} dt_machine;
-void dt_machine_describe(dt_machine *m); /* Local */
 /* Evaluate the options' model on the test images; print loss and accuracy, and what --tta and
  * --confusion ask for, on rank 0. Collective. */
 dt_status dt_eval(dt_comm *c, const dt_settings *s) DT_MUST_CHECK;
@@ -42,8 +34,7 @@ dt_status dt_lr_find(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_plan_print(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 
-/* How `threads` threads of a rank share a step: a table, or JSON, in which `strategy` is a member
- * that is taken over; NULL: there is none. DT_NOMEM. */
-dt_status dt_share_show(const dt_net *net, const dt_model *m, const dt_plan *plan, int threads,
-                        const dt_options *o, json_t *strategy) DT_MUST_CHECK;
+/* How the threads of a rank share a step: a table, or JSON, in which `strategy` is a member that is
+ * taken over; NULL: there is none. DT_NOMEM. */
+dt_status dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy) DT_MUST_CHECK;
 #endif

@@ -5,34 +5,31 @@
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* Objects with the same members; row 0 of the table is the members' names. */
-typedef struct table {
-    const json_t *objects;
-    bool turned; /* a line is a member, not an object */
-} table;
-
-/* What is printed of the table's cell: member number `member` of an object, or its name. */
-static void cell(const table *t, size_t object, size_t member, char out[DT_CELL_CHARS])
+/* A member, as it is printed, of objects[object - 1]; its name if object is 0. cut: a hash's
+ * beginning, because hashes make lines long. */
+static void cell(const json_t *objects, size_t object, size_t member, bool cut,
+                 char out[DT_CELL_CHARS])
 {
-    json_t *of = json_array_get(t->objects, object ? object - 1 : 0);
+    json_t *of = json_array_get(objects, object ? object - 1 : 0);
     void *at = json_object_iter(of);
-    char buf[DT_CELL_CHARS];
 
     while (member-- > 0)
         at = json_object_iter_next(of, at);
     const char *key = json_object_iter_key(at);
-    const json_t *value = json_object_iter_value(at);
-    const char *text = object ? dt_run_view_cell(key, value, buf) : key;
-    /* hashes make lines long */
-    snprintf(out, DT_CELL_CHARS, "%.*s",
-             object && !t->turned && strstr(key, "_hash") ? 12 : DT_CELL_CHARS, text);
+    if (object == 0)
+        snprintf(out, DT_CELL_CHARS, "%s", key);
+    else
+        dt_run_view_cell(key, json_object_iter_value(at), out);
+    if (object > 0 && cut && strstr(key, "_hash"))
+        out[12] = '\0';
 }
 
-static dt_status print_table(const table *t)
+/* Objects with the same members. turned: a line is a member, not an object. */
+static dt_status print_table(const json_t *array, bool turned)
 {
-    const size_t objects = json_array_size(t->objects) + 1;
-    const size_t members = json_object_size(json_array_get(t->objects, 0));
-    const size_t lines = t->turned ? members : objects, columns = t->turned ? objects : members;
+    const size_t objects = json_array_size(array) + 1;
+    const size_t members = json_object_size(json_array_get(array, 0));
+    const size_t lines = turned ? members : objects, columns = turned ? objects : members;
     char text[DT_CELL_CHARS];
     int *width = NULL; /* of columns but the last one */
 
@@ -41,7 +38,7 @@ static dt_status print_table(const table *t)
         for (size_t i = 0; i < lines * columns; i++) {
             const size_t l = i / columns, c = i % columns;
             const bool last = c + 1 == columns;
-            cell(t, t->turned ? c : l, t->turned ? l : c, text);
+            cell(array, turned ? c : l, turned ? l : c, !turned, text);
             if (prints)
                 printf("%-*s%s", width[c], text, last ? "\n" : "  ");
             else if (!last)
@@ -147,7 +144,7 @@ dt_status dt_view_runs(const dt_options *o, const char *const *path, size_t coun
     if (st == DT_OK && count > 1)
         put_side_by_side(&f);
     if (st == DT_OK && !o->json)
-        st = print_table(&(table){.objects = f.rows, .turned = count > 1});
+        st = print_table(f.rows, count > 1);
     else if (st == DT_OK &&
              json_dumpf(f.rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0)
         putchar('\n'); /* main looks at errors */

@@ -57,11 +57,11 @@ static const json_t *last_of(const json_t *array)
 static void take_line(void *context, json_t *j)
 {
     place *at = context;
-    const char *kind = json_string_value(json_object_get(j, "kind"));
+    const char *kind = dt_proof_text(j, "kind");
     const double images = dt_json_number(j, "images"), seconds = dt_json_number(j, "seconds");
     json_t *steps = at->run->steps, *records = NULL;
 
-    if (kind && strcmp(kind, "step") == 0) {
+    if (strcmp(kind, "step") == 0) {
         at->step = dt_json_number(j, "step");
         if (json_array_size(steps) == 0) { /* a run may begin at another's checkpoint */
             at->images = (at->step - 1) * images;
@@ -71,10 +71,10 @@ static void take_line(void *context, json_t *j)
         at->timed_images += isfinite(images + seconds) ? images : 0;
         at->seconds += isfinite(images + seconds) ? seconds : 0;
         records = steps;
-    } else if (kind && strcmp(kind, "epoch") == 0) {
+    } else if (strcmp(kind, "epoch") == 0) {
         at->best = fmax(at->best, dt_json_number(j, "test_accuracy"));
         records = at->run->epochs;
-    } else if (kind && strcmp(kind, "end") == 0) {
+    } else if (strcmp(kind, "end") == 0) {
         json_decref(at->end);
         at->end = json_incref(j);
     }

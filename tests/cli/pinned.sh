@@ -4,9 +4,14 @@
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 accepts env --json
-must python3 - "$tmp/stdout" <<'P'
-import json, sys
-e = json.load(open(sys.argv[1]))
+must python3 - "$tmp/stdout" "$(getconf LEVEL2_CACHE_SIZE)" <<'P'
+import json, os, sys
+e, l2 = json.load(open(sys.argv[1])), int(sys.argv[2] or 0)
+assert e["memory"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20, e
+if l2 > 0 and e["l2"] > 0:  # each may be unknown in a virtual machine
+    assert e["l2"] == l2 / 2**20, (e, l2)
+models = [l for l in open("/proc/cpuinfo") if l.startswith("model name")]
+assert not models or e["cpu"] in models[0], (e, models)
 assert e["packages"] >= 1 and e["numa_nodes"] >= 1 and e["threads_per_rank"] >= 1, e
 assert e["pinned"] == "no: one rank has the machine", e
 modes = "/sys/kernel/mm/transparent_hugepage/enabled"

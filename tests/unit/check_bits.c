@@ -236,7 +236,7 @@ TEST(elements_have_the_file_s_indices)
             snprintf(index + used, sizeof index - used, "[%zu]", to / inner % (size_t)p->dim[d]);
         }
         snprintf(want, sizeof want, "%s%s", p->name, index);
-        dt_block_element(&(dt_check_block){.param = p}, at, got);
+        dt_param_element(p, at, got);
         assert_string_equal(want, got);
         free(slab);
         free(file);
