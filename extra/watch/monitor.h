@@ -5,9 +5,8 @@
 #include "watch.h"
 
 #include <netinet/in.h>
-#include <semaphore.h>
 
-enum { DT_TICK_MS = 500 }; /* of the monitor */
+enum { DT_TICK_MS = 500 }; /* of both threads */
 enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
@@ -90,8 +89,8 @@ struct dt_watch {
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
-    sem_t due;        /* the writer is to write or stop */
-    _Atomic int stop; /* a futex of the monitor's */
+    _Atomic bool leads; /* this rank leads its node: its writer writes */
+    _Atomic int stop;   /* a futex of both */
 };
 
 /* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one
