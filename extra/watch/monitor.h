@@ -69,8 +69,7 @@ struct dt_watch {
     dt_node_mem *memory;                   /* the board's */
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
-    double warn_s, abort_s;                /* of stillness; HUGE_VAL: never */
-    dt_watch_opts o;                       /* as given; folder only while it is opened */
+    dt_watch_opts o; /* warn_s and abort_s HUGE_VAL: never; folder only while it is opened */
 
     dt_watch_view *view;   /* [world] */
     int64_t since_ns;      /* the start, or the end of a pause: what was before does not count */

@@ -166,7 +166,7 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
 
     describe(w, v, what, sizeof what);
     snprintf(line, sizeof line, "%s: ended after %s %g s%s", what,
-             limit < w->abort_s ? "silence of the host for" : name, limit,
+             limit < w->o.abort_s ? "silence of the host for" : name, limit,
              w->o.library ? "" : "; checkpoints are whole: start it again with --resume auto");
     dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
@@ -181,8 +181,9 @@ static void act(dt_watch *w, int64_t now)
 {
     enum { TURN_S = 2 }; /* for the leader of all to end the run first, and say so */
     const bool first = leads_from(w, 0);
-    const double silent_s = isfinite(w->abort_s) ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
-    const double least = DT_MIN(w->warn_s, silent_s);
+    const double silent_s =
+        isfinite(w->o.abort_s) ? DT_MIN(w->o.abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
+    const double least = DT_MIN(w->o.warn_s, silent_s);
 
     w->leads = leads_from(w, w->node_first);
     if (w->leads) {
@@ -195,12 +196,12 @@ static void act(dt_watch *w, int64_t now)
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* A rank that has said that one stands still also says that it goes on. */
-    if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s))
+    if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->o.warn_s))
         tell(w, &v);
     if (!w->leads || v.kind == DT_WATCH_FINE)
         return;
     const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= silent_s;
-    const double limit = lost ? silent_s : w->abort_s;
+    const double limit = lost ? silent_s : w->o.abort_s;
     if (v.still_s >= limit + (first ? 0 : TURN_S) && (!w->o.library || v.waits_s >= limit))
         give_up(w, &v, limit);
 }
@@ -323,13 +324,13 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .world = c->world,
                     .node_first = first,
                     .node_end = first + c->node_ranks,
-                    .warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL,
-                    .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
                     .o = *o,
                     .since_ns = dt_activity_clock(),
                     .named = -1,
                     .socket = -1,
                     .file = -1};
+    w->o.warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL;
+    w->o.abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL;
     DT_GO(st, dt_comm_agree(c, take(w, c)), failed);
     DT_GO(st, share(w, c), failed);
     DT_GO(st, dt_comm_agree(c, threads_start(w)), failed);
