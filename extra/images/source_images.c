@@ -353,8 +353,7 @@ static void images_close(dt_source *s)
         free(m->class_name[c]);
     for (size_t i = 0; i < m->count; i++)
         free(m->file[i].path);
-    free(m->class_name);
-    free(m->file);
+    DT_FREE(m->class_name, m->file);
 }
 
 void dt_extra_images(void)
