@@ -6,7 +6,6 @@
 
 #include <netinet/in.h>
 
-enum { DT_TICK_MS = 500 }; /* of both threads */
 enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
@@ -27,10 +26,7 @@ typedef struct dt_board {
 #define dt_seen(member) atomic_load_explicit(&(member), memory_order_acquire)
 #define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_release)
 
-enum {
-    DT_WATCH_HEARD_S = 3,   /* a monitor that is silent for so long does not run */
-    DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
-};
+enum { DT_WATCH_HEARD_S = 3 }; /* a monitor that is silent for so long does not run */
 
 /* A rank as it is seen. */
 typedef struct dt_watch_view {

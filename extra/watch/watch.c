@@ -1,5 +1,4 @@
-/* watch.c - a thread of each rank, the monitor, that looks at the board twice a second, says which
- * rank stands still, and ends the run. It allocates nothing and calls no MPI. */
+/* watch.c - the monitor says which rank stands still, and ends the run; it allocates nothing. */
 #include "monitor.h"
 
 #include <linux/futex.h>
@@ -179,10 +178,12 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
  * others. */
 static void act(dt_watch *w, int64_t now)
 {
-    enum { TURN_S = 2 }; /* for the leader of all to end the run first, and say so */
+    enum {
+        TURN_S = 2,    /* for the leader of all to end the run first, and say so */
+        SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
+    };
     const bool first = leads_from(w, 0);
-    const double silent_s =
-        isfinite(w->o.abort_s) ? DT_MIN(w->o.abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
+    const double silent_s = isfinite(w->o.abort_s) ? DT_MIN(w->o.abort_s, SILENT_S) : HUGE_VAL;
     const double least = DT_MIN(w->o.warn_s, silent_s);
 
     w->leads = leads_from(w, w->node_first);
@@ -208,13 +209,14 @@ static void act(dt_watch *w, int64_t now)
 
 /* ---- The threads ----------------------------------------------------------------------------- */
 
-enum { PAUSE_MS = 1000 }; /* what the tick itself may be late before everything was stopped */
+/* PAUSE_MS: what the tick itself may be late before everything was stopped. */
+enum { TICK_MS = 500, PAUSE_MS = 1000 };
 
 /* Whether the tick came: else it is time to stop. A semaphore's time is the wall clock's, which
  * may be set, in the C library before 2.30. */
 static bool next_tick(dt_watch *w)
 {
-    const struct timespec tick = {DT_TICK_MS / 1000, DT_TICK_MS % 1000 * 1000000L};
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
 
     syscall(SYS_futex, &w->stop, FUTEX_WAIT_PRIVATE, 0, &tick, NULL, 0);
     return !w->stop;
@@ -226,7 +228,7 @@ static void *monitor_main(void *context)
 
     for (int64_t last = dt_activity_clock(); next_tick(w);) {
         const int64_t now = dt_activity_clock();
-        if ((now - last) / 1000000 > DT_TICK_MS + PAUSE_MS)
+        if ((now - last) / 1000000 > TICK_MS + PAUSE_MS)
             w->since_ns = now; /* the whole run may have been stopped, and no rank is late */
         last = now;
         dt_tell(w->board->row[w->rank].heard_ns, now);
