@@ -3,8 +3,7 @@
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size (dt_source_fit); others
- * are resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
- * check of what the decoder does not see (decoder.h). */
+ * are resized to it. Files are hostile: decoder.h says how they are read all the same. */
 #include "data/source.h"
 #include "decoder.h"
 #include "images.h"
