@@ -129,20 +129,17 @@ static int decoder_spawn(dt_decoder *d, int socket)
     static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     char name[] = "dtrain", *argv[] = {name, decoder_word, NULL};
     posix_spawn_file_actions_t files;
-    posix_spawnattr_t about;
-    sigset_t blocked;
+    sigset_t blocked, own;
 
     sigfillset(&blocked);
     for (size_t i = 0; i < DT_COUNT_OF(fault); i++)
         sigdelset(&blocked, fault[i]);
-    posix_spawnattr_init(&about);
-    posix_spawnattr_setsigmask(&about, &blocked);
-    posix_spawnattr_setflags(&about, POSIX_SPAWN_SETSIGMASK);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, socket, 0);
-    const int error = posix_spawn(&d->pid, "/proc/self/exe", &files, &about, argv, environ);
+    pthread_sigmask(SIG_SETMASK, &blocked, &own); /* it inherits them */
+    const int error = posix_spawn(&d->pid, "/proc/self/exe", &files, NULL, argv, environ);
+    pthread_sigmask(SIG_SETMASK, &own, NULL);
     posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&about);
     if (error)
         d->pid = 0;
     return error;
@@ -167,11 +164,12 @@ dt_status dt_decoder_start(dt_decoder *d)
     return DT_OK;
 }
 
-/* Its status, once it has ended. */
+/* Its status; one that has ended by itself keeps the one that it had. */
 static int decoder_end(dt_decoder *d)
 {
     int status = 0;
 
+    kill(d->pid, SIGKILL);
     (void)TEMP_FAILURE_RETRY(waitpid(d->pid, &status, 0));
     d->pid = 0;
     return status;
@@ -179,10 +177,8 @@ static int decoder_end(dt_decoder *d)
 
 void dt_decoder_stop(dt_decoder *d)
 {
-    if (d->pid > 0) {
-        kill(d->pid, SIGKILL);
+    if (d->pid > 0)
         decoder_end(d);
-    }
     if (d->fd >= 0)
         close(d->fd);
     *d = (dt_decoder){.fd = -1};
@@ -192,10 +188,8 @@ void dt_decoder_stop(dt_decoder *d)
 static void decoder_obituary(dt_decoder *d, char *text, size_t size)
 {
     const bool late = errno == EAGAIN;
-
-    if (late)
-        kill(d->pid, SIGKILL);
     const int status = decoder_end(d);
+
     if (late)
         snprintf(text, size, "the decoder was not done after %d s", d->seconds);
     else if (WIFSIGNALED(status))

@@ -82,7 +82,6 @@ dt_status dt_image_read(dt_decoder *d, const char *path, int width, int height, 
         image_shrink(pixels, &p.width, &p.height, by);
     image_resize(pixels, p.width, p.height, to, width, height);
 out:
-    free(bytes);
-    free(pixels);
+    DT_FREE(bytes, pixels);
     return st;
 }

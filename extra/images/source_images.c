@@ -3,8 +3,7 @@
  *
  * Classes are the folders of train/, sorted by bytes; samples are numbered in the order
  * of the bytes of CLASS/NAME. The first training image decides the size (dt_source_fit); others
- * are resized to it. Files are hostile: they are decoded by another process (decoder.h), after a
- * check of what the decoder does not see (decoder.h). */
+ * are resized to it. Files are hostile: decoder.h says how they are read all the same. */
 #include "data/source.h"
 #include "decoder.h"
 #include "images.h"
@@ -353,8 +352,7 @@ static void images_close(dt_source *s)
         free(m->class_name[c]);
     for (size_t i = 0; i < m->count; i++)
         free(m->file[i].path);
-    free(m->class_name);
-    free(m->file);
+    DT_FREE(m->class_name, m->file);
 }
 
 void dt_extra_images(void)

@@ -143,20 +143,3 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path)
     free(text);
     return st;
 }
-
-dt_status dt_ranktable(int argc, char **argv, int *code)
-{
-    dt_hosts h = {.list = NULL};
-
-    (void)code;
-    if (argc != 1)
-        return dt_fail(DT_USAGE, "usage: dtrain ranktable FILE");
-    if (strcmp(argv[0], "--help") == 0)
-        return printf("Usage: dtrain ranktable FILE\n"), DT_OK;
-    const dt_status st = dt_ranktable_read(&h, argv[0]);
-    if (st == DT_OK)
-        printf("ok   %s: %d ranks on %d host%s: %s\n", argv[0], h.ranks, h.count,
-               h.count == 1 ? "" : "s", h.list);
-    free(h.list);
-    return st;
-}

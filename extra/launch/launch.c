@@ -67,13 +67,12 @@ static void print_help(void)
 /* The row that is called like the first bytes of name, '_' as '-'; -1: none. */
 static int find_row(const char *name, size_t length)
 {
-    for (int i = 0; i < ROWS; i++) {
-        size_t same = 0;
-        while (same < length && row[i].name[same] == (name[same] == '_' ? '-' : name[same]))
-            same++;
-        if (same == length && row[i].name[same] == '\0')
+    char spelled[DT_OPTION_NAME];
+
+    dt_argument_name(name, spelled);
+    for (int i = 0; i < ROWS; i++)
+        if (strlen(row[i].name) == length && strncmp(row[i].name, spelled, length) == 0)
             return i;
-    }
     return -1;
 }
 

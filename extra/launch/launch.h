@@ -53,8 +53,6 @@ const dt_mpirun *dt_mpirun_of(const char *library);
  * says `by`, or, on other hosts than the first, mpirun's daemon, until the run ends; *code is the
  * run's exit code. */
 dt_status dt_launch(int argc, char **argv, const dt_mpirun *by, int *code) DT_MUST_CHECK;
-/* dtrain ranktable FILE: check it. */
-dt_status dt_ranktable(int argc, char **argv, int *code) DT_MUST_CHECK;
 
 /* ---- Hosts ----------------------------------------------------------------------------------- */
 
@@ -80,7 +78,7 @@ dt_status dt_ranktable_read(dt_hosts *h, const char *path) DT_MUST_CHECK;
 
 enum {
     DT_WINDOW_S = 120,     /* in which all hosts are to come, as in the Ascend tutorial */
-    DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see launch.c */
+    DT_PATIENCE_S = 11,    /* with a host that is silent: keep-alive's, see mpirun.c */
     DT_PATIENCE_MS = 2000, /* of a poll, at most: no deadline or connection of mpirun's ends it */
     DT_NO_DAEMON = 255,    /* exit code of one that was not started or is lost, as ssh's */
 };

@@ -101,8 +101,7 @@ dt_status dt_wire_socket(const char *master, int *fd, char own[INET_ADDRSTRLEN])
     if (done)
         return DT_OK;
     const int error = errno;
-    if (*fd >= 0)
-        close(*fd);
+    close(*fd);
     *fd = -1;
     return dt_fail(DT_COMM, "--master %s: cannot %s: %s", master,
                    binds ? "wait there for the other hosts; is it an address of this host?"

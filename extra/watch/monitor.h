@@ -5,9 +5,7 @@
 #include "watch.h"
 
 #include <netinet/in.h>
-#include <semaphore.h>
 
-enum { DT_TICK_MS = 500 }; /* of the monitor */
 enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
 typedef struct dt_row {
@@ -28,10 +26,7 @@ typedef struct dt_board {
 #define dt_seen(member) atomic_load_explicit(&(member), memory_order_acquire)
 #define dt_tell(member, value) atomic_store_explicit(&(member), value, memory_order_release)
 
-enum {
-    DT_WATCH_HEARD_S = 3,   /* a monitor that is silent for so long does not run */
-    DT_WATCH_SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
-};
+enum { DT_WATCH_HEARD_S = 3 }; /* a monitor that is silent for so long does not run */
 
 /* A rank as it is seen. */
 typedef struct dt_watch_view {
@@ -70,8 +65,7 @@ struct dt_watch {
     dt_node_mem *memory;                   /* the board's */
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
-    double warn_s, abort_s;                /* of stillness; HUGE_VAL: never */
-    dt_watch_opts o;                       /* as given; folder only while it is opened */
+    dt_watch_opts o; /* warn_s and abort_s HUGE_VAL: never; folder only while it is opened */
 
     dt_watch_view *view;   /* [world] */
     int64_t since_ns;      /* the start, or the end of a pause: what was before does not count */
@@ -90,8 +84,8 @@ struct dt_watch {
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
-    sem_t due;        /* the writer is to write or stop */
-    _Atomic int stop; /* a futex of the monitor's */
+    _Atomic bool leads; /* this rank leads its node: its writer writes */
+    _Atomic int stop;   /* a futex of both */
 };
 
 /* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one

@@ -57,8 +57,7 @@ static void describe_run(const dt_watch *w, char *out, size_t room)
 static void describe_rank(const dt_watch *w, int r, int64_t now, char *out, size_t room)
 {
     const dt_row *row = &w->board->row[r];
-    const int64_t waits = dt_seen(row->place.waits_ns),
-                  changed = dt_seen(row->place.changed_ns);
+    const int64_t waits = dt_seen(row->place.waits_ns), changed = dt_seen(row->place.changed_ns);
     const bool runs = dt_seen(w->board->ended) ||
                       now - dt_seen(row->heard_ns) < DT_WATCH_HEARD_S * INT64_C(1000000000);
     const char *manner = !runs ? "does not run: " : waits ? "waits in " : "";
@@ -171,15 +170,14 @@ dt_status dt_watch_status(const char *run, bool going, FILE *f)
         return dt_fail(DT_FORMAT, "%s is no text of a run's progress", path);
     }
     const bool killed = !going && strncmp(text, running, sizeof running - 1) == 0;
-    const size_t skip = (killed ? sizeof running : sizeof HEAD) - 1;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char *at = text + (killed ? sizeof running : sizeof HEAD) - 1;
+    fprintf(f, "run %s is %s", DT_SHOWN(run),
+            killed ? "killed, or its machine was: it did not end by itself" : "");
+    for (char *line = strtok_r(at, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         for (size_t length = strlen(line); length > 0 && line[length - 1] == ' '; length--)
             line[length - 1] = '\0';
         dt_log_shown(line);
-        if (line == text)
-            fprintf(f, "run %s is %s", DT_SHOWN(run),
-                    killed ? "killed, or its machine was: it did not end by itself" : "");
-        fprintf(f, "%s\n", line == text ? line + skip : line);
+        fprintf(f, "%s\n", line);
     }
     free(text);
     return DT_OK;

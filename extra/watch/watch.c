@@ -1,5 +1,4 @@
-/* watch.c - a thread of each rank, the monitor, that looks at the board twice a second, says which
- * rank stands still, and ends the run. It allocates nothing and calls no MPI. */
+/* watch.c - the monitor says which rank stands still, and ends the run; it allocates nothing. */
 #include "monitor.h"
 
 #include <linux/futex.h>
@@ -25,8 +24,7 @@ static void look(dt_watch *w, int64_t now)
 {
     for (int r = 0; r < w->world; r++) {
         const dt_activity *p = &w->board->row[r].place;
-        const int64_t heard = dt_seen(w->board->row[r].heard_ns),
-                      waits = dt_seen(p->waits_ns);
+        const int64_t heard = dt_seen(w->board->row[r].heard_ns), waits = dt_seen(p->waits_ns);
         const int64_t longest = dt_seen(p->longest_ns), before = dt_seen(p->before_ns);
         const bool known = heard != 0; /* no firewall kept it from being heard */
         const bool runs = !known || seconds_since(w, heard, now) < DT_WATCH_HEARD_S;
@@ -167,14 +165,12 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
 
     describe(w, v, what, sizeof what);
     snprintf(line, sizeof line, "%s: ended after %s %g s%s", what,
-             limit < w->abort_s ? "silence of the host for" : name, limit,
+             limit < w->o.abort_s ? "silence of the host for" : name, limit,
              w->o.library ? "" : "; checkpoints are whole: start it again with --resume auto");
     dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
-    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++) {
-        sem_post(&w->due); /* the one under way may be of before */
-        nanosleep(&pause, NULL);
-    }
+    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++)
+        nanosleep(&pause, NULL); /* the one under way may be of before */
     dt_tell(w->board->stalled, 1);
 }
 
@@ -182,41 +178,45 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
  * others. */
 static void act(dt_watch *w, int64_t now)
 {
-    enum { TURN_S = 2 }; /* for the leader of all to end the run first, and say so */
-    const bool leads = leads_from(w, w->node_first), first = leads_from(w, 0);
-    const double silent_s = isfinite(w->abort_s) ? DT_MIN(w->abort_s, DT_WATCH_SILENT_S) : HUGE_VAL;
-    const double least = DT_MIN(w->warn_s, silent_s);
+    enum {
+        TURN_S = 2,    /* for the leader of all to end the run first, and say so */
+        SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
+    };
+    const bool first = leads_from(w, 0);
+    const double silent_s = isfinite(w->o.abort_s) ? DT_MIN(w->o.abort_s, SILENT_S) : HUGE_VAL;
+    const double least = DT_MIN(w->o.warn_s, silent_s);
 
-    if (leads) {
+    w->leads = leads_from(w, w->node_first);
+    if (w->leads) {
         for (int r = w->node_first; r < w->node_end; r++)
             if (!w->view[r].runs)
                 dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
         dt_channel_send(w, now);
-        sem_post(&w->due);
     }
-    if (!isfinite(least) || (!leads && w->last.kind == DT_WATCH_FINE))
+    if (!isfinite(least) || (!w->leads && w->last.kind == DT_WATCH_FINE))
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* A rank that has said that one stands still also says that it goes on. */
-    if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->warn_s))
+    if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->o.warn_s))
         tell(w, &v);
-    if (!leads || v.kind == DT_WATCH_FINE)
+    if (!w->leads || v.kind == DT_WATCH_FINE)
         return;
     const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= silent_s;
-    const double limit = lost ? silent_s : w->abort_s;
+    const double limit = lost ? silent_s : w->o.abort_s;
     if (v.still_s >= limit + (first ? 0 : TURN_S) && (!w->o.library || v.waits_s >= limit))
         give_up(w, &v, limit);
 }
 
 /* ---- The threads ----------------------------------------------------------------------------- */
 
-enum { PAUSE_MS = 1000 }; /* what the tick itself may be late before everything was stopped */
+/* PAUSE_MS: what the tick itself may be late before everything was stopped. */
+enum { TICK_MS = 500, PAUSE_MS = 1000 };
 
 /* Whether the tick came: else it is time to stop. A semaphore's time is the wall clock's, which
  * may be set, in the C library before 2.30. */
 static bool next_tick(dt_watch *w)
 {
-    const struct timespec tick = {DT_TICK_MS / 1000, DT_TICK_MS % 1000 * 1000000L};
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
 
     syscall(SYS_futex, &w->stop, FUTEX_WAIT_PRIVATE, 0, &tick, NULL, 0);
     return !w->stop;
@@ -228,7 +228,7 @@ static void *monitor_main(void *context)
 
     for (int64_t last = dt_activity_clock(); next_tick(w);) {
         const int64_t now = dt_activity_clock();
-        if ((now - last) / 1000000 > DT_TICK_MS + PAUSE_MS)
+        if ((now - last) / 1000000 > TICK_MS + PAUSE_MS)
             w->since_ns = now; /* the whole run may have been stopped, and no rank is late */
         last = now;
         dt_tell(w->board->row[w->rank].heard_ns, now);
@@ -245,15 +245,12 @@ static void *writer_main(void *context)
 {
     dt_watch *w = context;
 
-    for (;;) {
-        sem_wait(&w->due);
-        while (sem_trywait(&w->due) == 0)
-            ; /* once for all that a slow disk has left */
-        if (w->stop)
-            return NULL; /* rank 0 writes the last one */
-        dt_progress_write(w);
-        w->written++;
-    }
+    while (next_tick(w)) /* rank 0 writes the last one */
+        if (w->leads) {
+            dt_progress_write(w);
+            w->written++;
+        }
+    return NULL;
 }
 
 static dt_status threads_start(dt_watch *w)
@@ -271,7 +268,6 @@ static dt_status threads_start(dt_watch *w)
 /* This rank's own part of what all know of each other. */
 static dt_status take(dt_watch *w, dt_comm *c)
 {
-    sem_init(&w->due, 0, 0);
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
     w->who[w->rank].pid = getpid();
@@ -302,8 +298,7 @@ void dt_watch_close(dt_watch *w, int code)
         return;
     const bool ran = w->threads > 0;
     w->stop = 1;
-    syscall(SYS_futex, &w->stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    sem_post(&w->due);
+    syscall(SYS_futex, &w->stop, FUTEX_WAKE_PRIVATE, DT_COUNT_OF(w->thread), NULL, NULL, 0);
     while (w->threads > 0)
         pthread_join(w->thread[--w->threads], NULL);
     if (ran)
@@ -331,13 +326,13 @@ dt_status dt_watch_open(dt_watch **out, dt_comm *c, const dt_watch_opts *o)
                     .world = c->world,
                     .node_first = first,
                     .node_end = first + c->node_ranks,
-                    .warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL,
-                    .abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL,
                     .o = *o,
                     .since_ns = dt_activity_clock(),
                     .named = -1,
                     .socket = -1,
                     .file = -1};
+    w->o.warn_s = o->warn_s > 0 ? o->warn_s : HUGE_VAL;
+    w->o.abort_s = o->abort_s > 0 ? o->abort_s : HUGE_VAL;
     DT_GO(st, dt_comm_agree(c, take(w, c)), failed);
     DT_GO(st, share(w, c), failed);
     DT_GO(st, dt_comm_agree(c, threads_start(w)), failed);

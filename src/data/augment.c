@@ -48,11 +48,15 @@ bool dt_normalize_find(const char *name, float mean[3], float std[3])
     return false;
 }
 
-/* What the names mean. */
-static void augment_named(dt_augment *a, const dt_loader_opts *opts)
+dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
 {
-    float mean[3], std[3];
+    float mean[3] = {0}, std[3] = {1, 1, 1};
 
+    *a = (dt_augment){.height = info->height,
+                      .width = info->width,
+                      .size = opts->image_size,
+                      .cutout = opts->cutout,
+                      .type = opts->type};
 #define X(name, pixels, mirrored, flips, turns)                                                    \
     if (strcmp(opts->augment, #name) == 0)                                                         \
         a->pad = pixels, a->mirrors = mirrored, a->flip = flips, a->alternates = turns;
@@ -63,23 +67,12 @@ static void augment_named(dt_augment *a, const dt_loader_opts *opts)
         a->rounds = to_bytes;
     DT_RESIZE_LIST(X)
 #undef X
-    if (!dt_normalize_find(opts->normalize, mean, std))
-        return;
+    (void)dt_normalize_find(opts->normalize, mean, std);
     for (int c = 0; c < 3; c++) {
         for (int v = 0; v < 256; v++)
             a->level[c][v] = (float)((v / 255.0 - (double)mean[c]) / (double)std[c]);
         a->mean[c] = a->rounds ? rintf(255 * mean[c]) : 0;
     }
-}
-
-dt_status dt_augment_init(dt_augment *a, const dt_source_info *info, const dt_loader_opts *opts)
-{
-    *a = (dt_augment){.height = info->height,
-                      .width = info->width,
-                      .size = opts->image_size,
-                      .cutout = opts->cutout,
-                      .type = opts->type};
-    augment_named(a, opts);
     DT_TRY(dt_calloc(&a->row, 2 * (size_t)a->size, sizeof *a->row, "resize taps"));
     a->column = a->row + a->size;
     for (int i = 0; i < a->size; i++) {
@@ -194,17 +187,10 @@ static void augment_blend_uint8(const dt_augment *a, dt_tap t, const float *rest
         }
 }
 
-static void augment_round(const float *restrict from, size_t n, dt_bf16 *restrict to)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = dt_f32_to_bf16(from[i]);
-}
-
 void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window window, float *scratch,
                       void *to)
 {
     const size_t values = 3 * (size_t)a->size;
-    const size_t row_bytes = values * dt_dtype_bytes(a->type);
     float *line = scratch, *out = line + 3 * (size_t)a->width;
     float *wide[2] = {out + values, out + 2 * values};
     int held[2] = {-1, -1}; /* source rows that wide[0] (even) and wide[1] (odd) hold */
@@ -217,11 +203,11 @@ void dt_augment_image(const dt_augment *a, const uint8_t *source, dt_window wind
                 augment_stretch(a, line, wide[r & 1]);
                 held[r & 1] = r;
             }
-        void *row = (char *)to + (size_t)y * row_bytes;
-        float *blended = a->type == DT_F32 ? row : out;
+        float *row = a->type == DT_F32 ? (float *)to + (size_t)y * values : out;
         (a->rounds ? augment_blend_uint8 : augment_blend)(a, t, wide[t.lo & 1], wide[t.hi & 1],
-                                                          blended);
+                                                          row);
         if (a->type == DT_BF16)
-            augment_round(out, values, row);
+            for (size_t i = 0; i < values; i++)
+                ((dt_bf16 *)to)[(size_t)y * values + i] = dt_f32_to_bf16(out[i]);
     }
 }

@@ -68,9 +68,7 @@ static dt_status source_names(dt_source *s)
     json_t *names = json_array();
 
     for (int c = 0; c < s->info.classes; c++) {
-        char shown[NAME_MAX + 1];
-        snprintf(shown, sizeof shown, "%s", s->info.class_name[c]);
-        dt_log_shown(shown);
+        const char *shown = DT_SHOWN(s->info.class_name[c]);
         if (json_array_append_new(names, json_string(shown)) != 0 ||
             strcmp(shown, s->info.class_name[c]) != 0) {
             json_decref(names);

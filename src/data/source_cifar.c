@@ -219,13 +219,11 @@ static dt_status cifar_read_file(dt_source *s, int f, uint8_t *records)
     dt_status st = DT_OK;
 
     DT_TRY(cifar_open_file(c, f, path, &fd));
-    for (int b = 0; b < file->blocks; b++) {
-        DT_GO(st, dt_file_read_at(fd, path, (int64_t)b * (int64_t)block, records, block), out);
-        for (int r = 0; r < CIFAR_BLOCK; r++)
-            DT_GO(st,
-                  cifar_take(s, file->test, b * CIFAR_BLOCK + r, records + (size_t)r * c->record,
-                             path),
-                  out);
+    for (int r = 0; r < file->blocks * CIFAR_BLOCK; r++) {
+        const int at = r % CIFAR_BLOCK;
+        if (at == 0)
+            DT_GO(st, dt_file_read_at(fd, path, r * (int64_t)c->record, records, block), out);
+        DT_GO(st, cifar_take(s, file->test, r, records + (size_t)at * c->record, path), out);
     }
     if (file->sha256)
         cifar_hash(s, f, records);

@@ -34,13 +34,10 @@ struct synthetic_wave {
     int fx, fy, phase; /* periods per image, 1/32 of a period */
     int amplitude[3];  /* R G B, -64 to 63 */
 };
-struct synthetic {
-    struct synthetic_wave wave[SYNTHETIC_CLASSES][SYNTHETIC_WAVES];
-};
-static void synthetic_draw_textures(struct synthetic *t, uint32_t seed)
+/* w [classes][waves] */
+static void synthetic_draw_textures(struct synthetic_wave *w, uint32_t seed)
 {
-    for (uint32_t i = 0; i < SYNTHETIC_CLASSES * SYNTHETIC_WAVES; i++) {
-        struct synthetic_wave *w = &t->wave[i / SYNTHETIC_WAVES][i % SYNTHETIC_WAVES];
+    for (uint32_t i = 0; i < SYNTHETIC_CLASSES * SYNTHETIC_WAVES; i++, w++) {
         uint32_t a[4], b[4];
         dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_TEXTURES, i, 0, a);
         dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_TEXTURES, i, 1, b);
@@ -76,8 +73,6 @@ static dt_status synthetic_open(dt_source *s, const char *path, dt_hash *manifes
                          .train = train,
                          .test = DT_MIN(DT_MAX(train / 4, SYNTHETIC_TEST_LOW), SYNTHETIC_TEST_HIGH),
                          .class_name = name};
-    DT_TRY(dt_calloc(&s->state, 1, sizeof(struct synthetic), "synthetic textures"));
-    synthetic_draw_textures(s->state, s->seed);
     dt_hash_update(manifest, &s->seed, sizeof s->seed);
     return DT_OK;
 }
@@ -98,8 +93,8 @@ static void synthetic_add(const struct synthetic_wave w[SYNTHETIC_WAVES], uint32
             }
 }
 
-static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t index, int32_t label,
-                            uint8_t *image)
+static void synthetic_image(const struct synthetic_wave *wave, uint32_t seed, uint64_t index,
+                            int32_t label, uint8_t *image)
 {
     enum { VALUES = 3 * SYNTHETIC_SIDE * SYNTHETIC_SIDE, NOISE_DRAW = 2 };
     int32_t sum[VALUES] = {0};
@@ -108,10 +103,10 @@ static void synthetic_image(const struct synthetic *t, uint32_t seed, uint64_t i
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 0, a);
     dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, 1, b);
     const int other = (label + 1 + (int)dt_below(a[3], SYNTHETIC_CLASSES - 1)) % SYNTHETIC_CLASSES;
-    synthetic_add(t->wave[label], dt_below(a[0], SYNTHETIC_SIDE), dt_below(a[1], SYNTHETIC_SIDE),
-                  32 + dt_below(a[2], 33), sum);
-    synthetic_add(t->wave[other], dt_below(b[0], SYNTHETIC_SIDE), dt_below(b[1], SYNTHETIC_SIDE),
-                  dt_below(b[2], 40), sum);
+    synthetic_add(wave + label * SYNTHETIC_WAVES, dt_below(a[0], SYNTHETIC_SIDE),
+                  dt_below(a[1], SYNTHETIC_SIDE), 32 + dt_below(a[2], 33), sum);
+    synthetic_add(wave + other * SYNTHETIC_WAVES, dt_below(b[0], SYNTHETIC_SIDE),
+                  dt_below(b[1], SYNTHETIC_SIDE), dt_below(b[2], 40), sum);
     for (uint32_t i = 0; i < VALUES; i++) {
         if (i % 4 == 0)
             dt_random(seed, DT_STREAM_SYNTHETIC, SYNTHETIC_IMAGES, index, NOISE_DRAW + i / 4,
@@ -127,12 +122,14 @@ static dt_status synthetic_read(dt_source *s)
 {
     const int64_t train = s->info.train, all = train + s->info.test;
     const size_t bytes = 3 * SYNTHETIC_SIDE * SYNTHETIC_SIDE;
+    struct synthetic_wave wave[SYNTHETIC_CLASSES * SYNTHETIC_WAVES];
 
+    synthetic_draw_textures(wave, s->seed);
     for (int64_t at = 0; at < all; at++) {
         const bool test = at >= train;
         const int64_t i = test ? at - train : at;
         s->labels[at] = (int32_t)(i % SYNTHETIC_CLASSES);
-        synthetic_image(s->state, s->seed, (uint64_t)i + (test ? synthetic_test_index : 0),
+        synthetic_image(wave, s->seed, (uint64_t)i + (test ? synthetic_test_index : 0),
                         s->labels[at], s->images + (size_t)at * bytes);
     }
     return DT_OK;
