@@ -80,7 +80,6 @@ struct dt_run {
     int threads, first_shard, end_shard; /* this rank's */
     double own_loss;                     /* sum over its images in this step */
     dt_affinity affinity;                /* where its threads run */
-    int64_t global_batch;
     int bn_group;        /* shards that share batch-norm statistics; 0: each has its own */
     char bn[24];         /* --bn node, resolved; r->o.bn points here */
     char init[PATH_MAX]; /* the model that --init stands for, once it is loaded; "": none */

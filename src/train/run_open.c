@@ -48,7 +48,6 @@ static dt_status open_options(dt_run *r, const dt_options *o)
     if (r->trains && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
-    r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = r->grid.parts > 0 ? (int)o->threads : threads_of(r->comm, o);
     open_affinity(r);
@@ -107,7 +106,7 @@ static dt_status open_loader(dt_run *r)
         .image_size = r->net->spec.image_size,
         .type = r->precision,
         .seed = (uint32_t)r->o.seed,
-        .global_batch = r->global_batch,
+        .global_batch = r->o.global_batch,
         .shards = (int)r->o.shards,
         .drop_remainder = r->trains && r->o.drop_remainder,
         .threads = r->threads,
@@ -200,7 +199,7 @@ static dt_status open_network(dt_run *r)
         const int64_t length = r->o.schedule_steps ? r->o.schedule_steps : r->total_steps;
         if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
             r->total_steps = r->o.max_steps;
-        dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch);
+        dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length);
         DT_TRY(compile_training(r));
     }
     return compile_test(r);
