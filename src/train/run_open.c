@@ -130,21 +130,19 @@ static void place_shards(dt_run *r)
     c->first_home = r->first_shard - r->grid.first;
 }
 
-/* Shard sizes of a full batch and of the last one: at most four different. */
+/* Of a full batch and of the last one the first shard and the last: no other has another size. */
 static dt_status compile_training(dt_run *r)
 {
     const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
-    const int64_t batch[2] = {r->global_batch, last};
+    const int shards = (int)r->o.shards;
 
     place_shards(r);
-    for (int b = 0; b < 2; b++)
-        for (int shard = 0; shard < (int)r->o.shards; shard += (int)r->o.shards - 1) {
-            const int64_t size = dt_shard_size(batch[b], (int)r->o.shards, shard, NULL);
-            if (size > 0)
-                DT_TRY(dt_contexts_add(r, &r->contexts, size, DT_TRAIN));
-            if (r->o.shards == 1)
-                break;
-        }
+    for (int i = 0; i < DT_MAX_PLANS; i++) {
+        const int shard = i % 2 ? shards - 1 : 0;
+        const int64_t size = dt_shard_size(i < 2 ? r->o.global_batch : last, shards, shard, NULL);
+        if (size > 0)
+            DT_TRY(dt_contexts_add(r, &r->contexts, size, DT_TRAIN));
+    }
     return DT_OK;
 }
 
@@ -152,18 +150,14 @@ static dt_status compile_training(dt_run *r)
 static dt_status compile_test(dt_run *r)
 {
     const int64_t images = dt_source_describe(r->source)->test;
-    const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
-    r->test_chunk = chunk < images ? chunk : images;
+    r->test_chunk = DT_MIN(r->net->spec.image_size <= 64 ? 100 : 25, images);
     r->test.width = r->grid.group ? r->grid.group->world : 1; /* a chunk of each */
     r->test.first_home = r->grid.trial ? 0 : r->grid.part;
     r->test.homes = 1;
-    for (int i = 0; i < 2; i++) {
-        const int64_t batch = i == 0 ? r->test_chunk : images % r->test_chunk;
-        if (batch > 0)
-            DT_TRY(dt_contexts_add(r, &r->test, batch, DT_EVAL));
-    }
-    return DT_OK;
+    DT_TRY(dt_contexts_add(r, &r->test, r->test_chunk, DT_EVAL));
+    const int64_t last = images % r->test_chunk;
+    return last > 0 ? dt_contexts_add(r, &r->test, last, DT_EVAL) : DT_OK;
 }
 
 static dt_status open_net(dt_run *r)
