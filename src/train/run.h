@@ -158,7 +158,8 @@ dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Hashes of the run's weights, and of all its state at that position. Agreed. Collective. */
-dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+dt_status dt_run_hash(dt_run *r, dt_position at, char weights[DT_DIGEST_CHARS],
+                      char all[DT_DIGEST_CHARS]) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;

@@ -242,23 +242,13 @@ static void name_last_good(training *t)
         dt_note("dtrain: no checkpoint was saved before the last finite loss: begin anew");
 }
 
-static dt_status hashes(dt_run *r, dt_end_record *end)
-{
-    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
-                            .step = r->total_steps % r->steps_per_epoch};
-    dt_digest weights, all;
-
-    DT_TRY(dt_run_hash(r, at, &weights, &all));
-    dt_digest_text(weights, end->weights_hash);
-    dt_digest_text(all, end->state_hash);
-    return DT_OK;
-}
-
 /* Every rank holds the weights: they are compared before they are called the result. */
 static dt_status finish(training *t, dt_end_record *end)
 {
     dt_run *r = t->run;
     dt_session *s = &t->session;
+    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
+                            .step = r->total_steps % r->steps_per_epoch};
 
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
@@ -272,7 +262,7 @@ static dt_status finish(training *t, dt_end_record *end)
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END); /* names what the hashes only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
-    DT_TRY(hashes(r, end));
+    DT_TRY(dt_run_hash(r, at, end->weights_hash, end->state_hash));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
