@@ -279,18 +279,6 @@ static dt_status finish(training *t, dt_end_record *end)
 
 /* ---- The beginning ---------------------------------------------------------------------- */
 
-/* A run that is refused has its last words, too: log styles promise them. */
-static void report_refused(dt_comm *c, const dt_options *o)
-{
-    dt_report report;
-
-    if (c->rank != 0 ||
-        dt_report_open(&report, o->log_style, &(dt_report_setup){.out = stdout}) != DT_OK)
-        return;
-    (void)!dt_report_end(&report, &(dt_end_record){.ok = false});
-    dt_report_close(&report);
-}
-
 /* Whether this run passes through the checkpoint's place. */
 static dt_status check_place(const dt_run *r, const char *path, const dt_position *at)
 {
@@ -409,9 +397,20 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
     return DT_OK;
 }
 
+/* A run that is refused has its last words, too: log styles promise them. */
+static void report_failed(training *t, const dt_comm *c, const dt_options *o)
+{
+    dt_report *report = &t->session.report;
+    const dt_report_setup setup = {.out = stdout};
+
+    if (c->rank == 0 &&
+        (report->setup.out || dt_report_open(report, o->log_style, &setup) == DT_OK))
+        (void)!dt_report_end(report, &(dt_end_record){.ok = false});
+}
+
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
-    dt_run r;
+    dt_run r = {.comm = c};
     training t = {.run = &r};
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
@@ -420,32 +419,23 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     DT_OBSERVE_OPEN(st, t.observed, set_up, c, o, NULL, NULL);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
-    if (st != DT_OK) {
-        dt_observers_close(t.observed, dt_status_exit_code(st));
-        report_refused(c, o);
-        return st;
-    }
     t.start = dt_activity_phase(DT_AT_begin);
     dt_record_restart();
-    if (o->dry_run) {
+    if (st == DT_OK && o->dry_run) {
         st = dt_dry_run(&r);
         goto out;
     }
     DT_OBSERVE_OPEN(st, t.observed, ready, &r);
-    if (st != DT_OK)
-        goto out;
-    st = begin(&t);
-    if (st != DT_OK) {
-        report_refused(c, o);
-        goto out;
-    }
-    st = train_epochs(&t);
+    if (st == DT_OK)
+        st = begin(&t);
+    if (st == DT_OK)
+        st = train_epochs(&t);
     if (st == DT_OK)
         st = finish(&t, &end);
     if (st == DT_NUMERIC)
         name_last_good(&t);
-    if (t.session.leads && !end.ok)
-        (void)!dt_report_end(&t.session.report, &end);
+    if (!end.ok)
+        report_failed(&t, c, o);
 
 out:
     dt_observers_close(t.observed, dt_status_exit_code(st));
