@@ -149,19 +149,9 @@ static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
     return DT_OK;
 }
 
-static dt_status line_written(const dt_run *r, dt_status st)
+dt_status dt_session_line(const dt_run *r, dt_status st)
 {
     return disk_failed(r, st, "a line of metrics.jsonl is lost");
-}
-
-dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)
-{
-    return line_written(r, dt_report_step(&s->report, record));
-}
-
-dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record)
-{
-    return s->leads ? line_written(r, dt_report_epoch(&s->report, record)) : DT_OK;
 }
 
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
@@ -218,9 +208,4 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
     snprintf(why, sizeof why, "%s", dt_fail_text());
     dt_fail_clear();
     return dt_fail(st, "%s; the last checkpoint is %s", why, s->folder.last);
-}
-
-dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)
-{
-    return s->leads ? line_written(r, dt_report_end(&s->report, end)) : DT_OK;
 }

@@ -110,7 +110,7 @@ static dt_status train_step(training *t)
     at->images += result.record.images;
     result.record.seconds = dt_seconds() - began;
     result.record.time = dt_time();
-    DT_TRY(dt_session_step(&t->session, r, &result.record));
+    DT_TRY(dt_session_line(r, dt_report_step(&t->session.report, &result.record)));
     DT_TRY(mark(t, DT_MARK_STEP));
     if (result.stop)
         return preempted(t);
@@ -159,18 +159,18 @@ static dt_status end_epoch(training *t, double seconds)
                dt_record_seconds(DT_LANE_WAIT, 0, 1));
     DT_TRY(test_finite(t, &test));
     DT_TRY(save_place(t));
-    DT_TRY(dt_session_epoch(&t->session, r,
-                            &(dt_epoch_record){.epoch = at->epoch + 1,
-                                               .train_loss = at->loss_sum / (double)at->images,
-                                               .test_loss = test.loss,
-                                               .correct = test.correct,
-                                               .test_images = test.images,
-                                               .held_out = r->o.holdout > 0,
-                                               .classes = r->net->spec.classes,
-                                               .class_correct = test.class_correct,
-                                               .class_images = test.class_images,
-                                               .seconds = seconds,
-                                               .time = dt_time()}));
+    const dt_epoch_record record = {.epoch = at->epoch + 1,
+                                    .train_loss = at->loss_sum / (double)at->images,
+                                    .test_loss = test.loss,
+                                    .correct = test.correct,
+                                    .test_images = test.images,
+                                    .held_out = r->o.holdout > 0,
+                                    .classes = r->net->spec.classes,
+                                    .class_correct = test.class_correct,
+                                    .class_images = test.class_images,
+                                    .seconds = seconds,
+                                    .time = dt_time()};
+    DT_TRY(dt_session_line(r, dt_report_epoch(&t->session.report, &record)));
     /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
     DT_TRY(mark(t, DT_MARK_EPOCH));
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
@@ -274,7 +274,8 @@ static dt_status finish(training *t, dt_end_record *end)
     end->wall = dt_activity_phase(DT_AT_end) - t->start; /* one clock with the account */
     DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
-    return dt_comm_agree(r->comm, dt_session_end(s, r, end));
+    return dt_comm_agree(r->comm,
+                         s->leads ? dt_session_line(r, dt_report_end(&s->report, end)) : DT_OK);
 }
 
 /* ---- The beginning ---------------------------------------------------------------------- */
