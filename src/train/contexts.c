@@ -117,10 +117,10 @@ dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
     return (dt_wave){.plan = c->plan[0],
                      .exec = c->now,
                      .count = c->width,
-                     .sync = train ? dt_lockstep_sync(home->lockstep) : NULL,
+                     .sync = train ? home->sync : NULL,
                      .moves = c->moves,
                      .first_home = c->first_home,
                      .homes = c->homes,
-                     .cut_sync = train ? dt_lockstep_sync(cut->lockstep) : NULL,
+                     .cut_sync = train ? cut->sync : NULL,
                      .cut_grad = c->grad[DT_SLAB_CUT]};
 }

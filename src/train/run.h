@@ -15,8 +15,6 @@ typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 /* Members of a shard's leaf in the loss tree; first_loss is 0 except in shard 0. */
 enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 
-typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
-
 /* Parameters whose gradient is summed over the same ranks: [DT_SLAB_HOME] whole parameters,
  * over all ranks; [DT_SLAB_CUT] this rank's pieces of cut layers, over the ranks that have the same
  * pieces. */
@@ -26,7 +24,7 @@ typedef struct dt_domain {
     dt_slab average; /* averages of weights; DT_SLAB_HOME: then of running statistics */
     dt_exchange *exchange;
     dt_optim optim;
-    dt_lockstep *lockstep; /* NULL: no shards share statistics */
+    dt_norm_sync *sync; /* by lockstep.c; NULL: no shards share statistics */
 } dt_domain;
 enum { DT_DOMAINS = 2 };
 
@@ -217,14 +215,12 @@ extern dt_status (*dt_dry_run)(dt_run *r);
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;
-/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *t is NULL
- * for a group of 0, where every shard has its own statistics; close it after a failure, too.
+/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *sync is
+ * NULL for a group of 0, where every shard has its own statistics; close it after a failure, too.
  * Collective. */
-dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group,
+dt_status dt_lockstep_open(dt_norm_sync **sync, dt_comm *c, int shards, int group,
                            size_t channels) DT_MUST_CHECK;
-void dt_lockstep_close(dt_lockstep *t);
-/* For dt_wave; NULL for NULL. Local. */
-const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
+void dt_lockstep_close(dt_norm_sync *sync);
 
 /* Add a plan for shards of `images` images, and one for remote shards if layers are cut. Local. */
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode) DT_MUST_CHECK;

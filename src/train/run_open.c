@@ -277,7 +277,7 @@ static void close_domain(dt_domain *d)
 {
     dt_slab *const slabs[] = {&d->master, &d->momentum, &d->packed, &d->gradients, &d->average};
 
-    dt_lockstep_close(d->lockstep);
+    dt_lockstep_close(d->sync);
     dt_optim_close(&d->optim);
     dt_exchange_close(d->exchange);
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
