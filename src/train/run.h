@@ -48,7 +48,7 @@ typedef struct dt_contexts {
 
 /* The ranks among which layers are cut. Rank r is number r % parts of group r / parts. In a
  * cut layer every rank of a group computes all shards of the group. Where nothing is cut, parts is
- * 1 and all else is zero. */
+ * 1, first and end are this rank's, and all else is zero. */
 typedef struct dt_grid {
     int parts, part;   /* ranks of a group; this one's number */
     bool trial;        /* the group's other ranks are not there: dt_run_open_as */

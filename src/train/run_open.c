@@ -45,6 +45,8 @@ static dt_status open_options(dt_run *r, const dt_options *o)
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
+    r->grid.first = r->first_shard; /* until this rank has others to cut layers with */
+    r->grid.end = r->end_shard;
     if (r->trains && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
@@ -120,13 +122,11 @@ static dt_status open_loader(dt_run *r)
  * one. */
 static void place_shards(dt_run *r)
 {
+    const bool all = r->bn_group > 0 || dt_grid_cuts(r);
     dt_contexts *c = &r->contexts;
 
-    c->homes = c->width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
-    if (!dt_grid_cuts(r))
-        return;
-    c->width = r->grid.end - r->grid.first;
-    c->homes = r->end_shard - r->first_shard;
+    c->width = all ? r->grid.end - r->grid.first : 1;
+    c->homes = all ? r->end_shard - r->first_shard : 1;
     c->first_home = r->first_shard - r->grid.first;
 }
 

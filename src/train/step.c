@@ -260,9 +260,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     dt_activity_phase(DT_AT_data);
     DT_OBSERVE(r->observed, begin, epoch, step);
     r->own_loss = 0;
-    const bool all = dt_grid_cuts(r); /* the group's */
-    const int end = all ? r->grid.end : r->end_shard;
-    for (int first = all ? r->grid.first : r->first_shard; first < end; first += r->contexts.width)
+    for (int first = r->grid.first; first < r->grid.end; first += r->contexts.width)
         DT_TRY(run_wave(r, epoch, step, first, save));
     DT_TRY(sum_up(r, &s, save));
     const double loss = dt_nan_unsigned(s.loss[DT_SUM_LOSS] / (double)n);
