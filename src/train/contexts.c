@@ -86,10 +86,8 @@ void dt_contexts_close(dt_contexts *c)
 {
     for (int i = 0; c->exec && i < c->width * DT_MAX_PLANS; i++)
         dt_exec_destroy(c->exec[i]);
-    DT_FREE(c->exec, c->moments, c->now, c->which);
-    for (int d = 0; d < DT_DOMAINS; d++)
-        free(c->grad[d]);
-    free(c->result);
+    DT_FREE(c->exec, c->moments, c->now, c->which, c->grad[DT_SLAB_HOME], c->grad[DT_SLAB_CUT],
+            c->result);
     for (int i = 0; i < DT_MAX_PLANS; i++) {
         dt_plan_destroy(c->plan[i]);
         dt_plan_destroy(c->remote[i]);
