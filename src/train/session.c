@@ -84,13 +84,12 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_position 
                                    .total_steps = r->total_steps,
                                    .folder = s->folder.folder,
                                    .path = s->folder.path,
-                                   .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
+                                   .keep_bytes = at->metrics_bytes};
 
     DT_TRY(dt_target_check(&model));
     DT_TRY(dt_checkpoints_check(&s->folder));
     DT_TRY(check_room(s, r, at));
-    if (s->folder.resumed)
-        DT_TRY(dt_report_check(&setup));
+    DT_TRY(dt_report_check(&setup));
     if (!r->o.save_shards)
         DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, dt_options_average(&r->o), &s->keep));
     const dt_target options = target_of(s, "options.yaml", shown);
