@@ -27,7 +27,7 @@ static double rate_of(const dt_options *o)
 dt_status dt_single_rank_take(dt_single_rank *a, const dt_run *r, double step_s)
 {
     *a = (dt_single_rank){.step_s = step_s,
-                          .images = r->global_batch,
+                          .images = r->o.global_batch,
                           .tensors = r->net->params,
                           .buckets = dt_exchange_buckets(dt_run_exchange(r)),
                           .moments = r->net->norm_channels};

@@ -56,7 +56,7 @@ static void take_passes(const dt_run *t, double scale, bool cut, dt_search_costs
 /* Of a shard at most. */
 static int64_t images_of(const dt_run *r)
 {
-    return (r->global_batch - 1) / r->o.shards + 1;
+    return (r->o.global_batch - 1) / r->o.shards + 1;
 }
 
 /* Kernels are as quick with these as with more. */

@@ -36,7 +36,7 @@ static dt_status dry_run(dt_run *r)
     if (r->comm->rank == 0)
         printf("dry run    a step takes %.3g s (%.1f images/s), a test %.3g s; %lld steps and %lld "
                "tests about %.1f %s\n",
-               step_s, (double)r->global_batch / step_s, test_s, (long long)r->total_steps,
+               step_s, (double)r->o.global_batch / step_s, test_s, (long long)r->total_steps,
                (long long)epochs, all / unit_s, unit);
     return DT_OK;
 }

@@ -29,7 +29,7 @@ static dt_status set_up(void **state, dt_comm *c, const dt_options *o, const dt_
         opts.plan = r->contexts.plan[0]; /* plans of all batch sizes have the same steps */
         opts.names = r->contexts.plan[0]->steps;
         opts.total_steps = r->total_steps;
-        opts.batch = r->global_batch;
+        opts.batch = r->o.global_batch;
         opts.abort_s = o->stall_abort;
     }
     dt_watch_close(*state, 0); /* all ranks at once: after an agreement */

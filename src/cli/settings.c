@@ -52,7 +52,6 @@ static dt_status take_variable(dt_settings *s, const char *variable, const char 
 
 /* ---- Layers ---------------------------------------------------------------------- */
 
-/* Defaults, then layer after layer. */
 static dt_status layers_apply(dt_settings *s)
 {
     const dt_option_row *own = s->command->own ? dt_option_find(s->command->own) : NULL;

@@ -234,25 +234,20 @@ const dt_field dt_account[DT_ACCOUNTS] = {DT_ACCOUNT_LIST(DT_FIELD_OF)};
 
 dt_status dt_report_end(dt_report *r, const dt_end_record *end)
 {
-    char predicted[128] = "", account[DT_ACCOUNTS * 2 * NUMBER_CHARS] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < DT_ACCOUNTS; i++)
-        used += (size_t)snprintf(account + used, sizeof account - used, "%s\"%s\":%.4f",
-                                 i ? "," : "", dt_account[i].name, end->account[i]);
     if (r->style)
         r->style->end(r, end);
     flush(r);
     if (!end->ok)
         return DT_OK;
-    if (end->predicted_s > 0)
-        snprintf(predicted, sizeof predicted,
-                 ",\"step_s\":%.4g,\"predicted_s\":%.4g,\"predicted_data_parallel_s\":%.4g",
-                 end->step_s, end->predicted_s, end->whole_s);
     r->used = 0;
-    say(r,
-        "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\",\"steps\":%lld%s,"
-        "\"seconds\":%.4f,\"account_s\":{%s}}\n",
-        end->weights_hash, end->state_hash, (long long)end->steps, predicted, end->wall, account);
+    say(r, "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\",\"steps\":%lld",
+        end->weights_hash, end->state_hash, (long long)end->steps);
+    if (end->predicted_s > 0)
+        say(r, ",\"step_s\":%.4g,\"predicted_s\":%.4g,\"predicted_data_parallel_s\":%.4g",
+            end->step_s, end->predicted_s, end->whole_s);
+    say(r, ",\"seconds\":%.4f", end->wall);
+    for (int i = 0; i < DT_ACCOUNTS; i++)
+        say(r, "%s\"%s\":%.4f", i ? "," : ",\"account_s\":{", dt_account[i].name, end->account[i]);
+    say(r, "}}\n");
     return append(r);
 }

@@ -96,10 +96,10 @@ typedef struct dt_report {
     const dt_style *style; /* NULL: nothing is printed, or not any more */
     bool drawn;            /* the cursor stands after a bar */
     double test_shown;     /* seconds of the test when its bar or line was last shown */
-    /* This epoch's steps so far, of this process, and those when something was last printed: */
-    double seconds, shown_seconds;
-    int64_t images, shown_images;
-    int metrics;  /* descriptor of metrics.jsonl where setup.path is set; owned */
+    /* Of this process' steps: since something was last printed, and in this epoch. */
+    double seconds;
+    int64_t images, epoch_images;
+    int metrics; /* descriptor of metrics.jsonl where setup.path is set; owned */
     /* The last line; up to ,"seconds" it is the same in every run of the recipe. */
     char line[DT_LINE_CHARS];
     size_t used;

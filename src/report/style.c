@@ -57,18 +57,12 @@ static void auto_step(dt_report *r, const dt_step_record *s)
     const bool shows = s->run_step == 1 || (columns > 0 && s->step == steps);
     char line[LINE_CHARS];
 
-    if (s->step == 1) {
-        r->shown_seconds -= r->seconds;
-        r->shown_images -= r->images;
-        r->seconds = 0;
-        r->images = 0;
-    }
+    r->epoch_images = s->images + (s->step > 1 ? r->epoch_images : 0);
     r->seconds += s->seconds;
     r->images += s->images;
-    const double since = r->seconds - r->shown_seconds;
-    if (since < (columns > 0 ? 0.1 : EVERY_S) && !shows)
+    if (r->seconds < (columns > 0 ? 0.1 : EVERY_S) && !shows)
         return;
-    const double rate = dt_images_per_s(r->images - r->shown_images, since);
+    const double rate = dt_images_per_s(r->images, r->seconds);
     if (columns > 0)
         bar_text(r, s, steps, rate, line);
     else
@@ -77,8 +71,8 @@ static void auto_step(dt_report *r, const dt_step_record *s)
                  (long long)s->epoch, (long long)r->setup.epochs, (long long)s->step,
                  (long long)steps, s->loss, s->lr, rate);
     show(r, columns, line, s->step == steps);
-    r->shown_seconds = r->seconds;
-    r->shown_images = r->images;
+    r->seconds = 0;
+    r->images = 0;
 }
 
 /* A bar, which is erased at the end, or a line per interval. */
@@ -108,8 +102,8 @@ static void auto_epoch(dt_report *r, const dt_epoch_record *e)
     fprintf(out, "epoch %lld/%lld: train loss %.4f, test loss %.4f, test accuracy %.2f %%, %.1f s",
             (long long)e->epoch, (long long)r->setup.epochs, e->train_loss, e->test_loss,
             100 * dt_test_accuracy(e), e->seconds);
-    if (r->images > 0) /* a resumed run may have made a part of the epoch, or no step at all */
-        fprintf(out, ", %.1f images/s", dt_images_per_s(r->images, e->seconds));
+    if (r->epoch_images > 0) /* a resumed run may have made a part of the epoch, or no step */
+        fprintf(out, ", %.1f images/s", dt_images_per_s(r->epoch_images, e->seconds));
     fprintf(out, "\n");
 }
 

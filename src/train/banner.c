@@ -35,8 +35,8 @@ static void head_training(FILE *f, const dt_run *r)
         fprintf(f, "%lld step%s (of ", (long long)r->total_steps, plural(r->total_steps));
     fprintf(f, "%lld epoch%s of %lld step%s%s, %lld images each in %lld shard%s, ",
             (long long)r->o.epochs, plural(r->o.epochs), (long long)r->steps_per_epoch,
-            plural(r->steps_per_epoch), r->total_steps < all ? ")" : "", (long long)r->global_batch,
-            (long long)r->o.shards, plural(r->o.shards));
+            plural(r->steps_per_epoch), r->total_steps < all ? ")" : "",
+            (long long)r->o.global_batch, (long long)r->o.shards, plural(r->o.shards));
     fprintf(f, "learning rate %g %s", r->schedule.lr, r->o.schedule);
     if (r->o.schedule_steps && r->o.schedule_steps != r->total_steps)
         fprintf(f, " over %lld steps", (long long)r->o.schedule_steps);

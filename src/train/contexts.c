@@ -1,6 +1,8 @@
 /* contexts.c - plans bound to memory, one place for each shard of a wave. */
 #include "run.h"
 
+#include <assert.h>
+
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
     int i = 0;
@@ -84,10 +86,8 @@ void dt_contexts_close(dt_contexts *c)
 {
     for (int i = 0; c->exec && i < c->width * DT_MAX_PLANS; i++)
         dt_exec_destroy(c->exec[i]);
-    DT_FREE(c->exec, c->moments, c->now, c->which);
-    for (int d = 0; d < DT_DOMAINS; d++)
-        free(c->grad[d]);
-    free(c->result);
+    DT_FREE(c->exec, c->moments, c->now, c->which, c->grad[DT_SLAB_HOME], c->grad[DT_SLAB_CUT],
+            c->result);
     for (int i = 0; i < DT_MAX_PLANS; i++) {
         dt_plan_destroy(c->plan[i]);
         dt_plan_destroy(c->remote[i]);
@@ -95,18 +95,15 @@ void dt_contexts_close(dt_contexts *c)
     *c = (dt_contexts){0};
 }
 
-dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
+void dt_contexts_find(dt_contexts *c, int k, int64_t images)
 {
     c->now[k] = NULL;
-    if (images == 0)
-        return DT_OK;
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
         if (dt_plan_batch(c->plan[i]) == images) {
             c->now[k] = c->exec[k * DT_MAX_PLANS + i];
             c->which[k] = i;
         }
-    return c->now[k] ? DT_OK
-                     : dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)images);
+    assert(c->now[k] || images == 0);
 }
 
 /* Plans of all batch sizes have the same steps. The test's statistics are the running ones. */
@@ -118,10 +115,10 @@ dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
     return (dt_wave){.plan = c->plan[0],
                      .exec = c->now,
                      .count = c->width,
-                     .sync = train ? dt_lockstep_sync(home->lockstep) : NULL,
+                     .sync = train ? home->sync : NULL,
                      .moves = c->moves,
                      .first_home = c->first_home,
                      .homes = c->homes,
-                     .cut_sync = train ? dt_lockstep_sync(cut->lockstep) : NULL,
+                     .cut_sync = train ? cut->sync : NULL,
                      .cut_grad = c->grad[DT_SLAB_CUT]};
 }

@@ -41,18 +41,21 @@ dt_snapshot dt_run_snapshot(const dt_run *r)
                          .images = dt_source_describe(r->source)};
 }
 
-dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all)
+dt_status dt_run_hash(dt_run *r, dt_position at, char weights[DT_DIGEST_CHARS],
+                      char all[DT_DIGEST_CHARS])
 {
     dt_snapshot state = dt_run_snapshot(r);
+    dt_digest hash[2] = {{0}};
 
     state.at = at;
     DT_TRY(dt_grid_collect(r));
-    DT_TRY(
-        dt_comm_agree(r->comm, dt_grid_knows(r) ? dt_snapshot_hash(&state, weights, all) : DT_OK));
-    if (!dt_grid_cuts(r))
-        return DT_OK;
-    DT_TRY(dt_comm_bcast(r->comm, weights, sizeof *weights, 0)); /* one rank has seen all of it */
-    return dt_comm_bcast(r->comm, all, sizeof *all, 0);
+    DT_TRY(dt_comm_agree(r->comm,
+                         dt_grid_knows(r) ? dt_snapshot_hash(&state, &hash[0], &hash[1]) : DT_OK));
+    if (dt_grid_cuts(r)) /* one rank has seen all of it */
+        DT_TRY(dt_comm_bcast(r->comm, hash, sizeof hash, 0));
+    dt_digest_text(hash[0], weights);
+    dt_digest_text(hash[1], all);
+    return DT_OK;
 }
 
 int dt_threads_asked(void)

@@ -6,11 +6,11 @@
  * the groups' trees (dt_reduce); then each shard continues with its group's result. */
 #include "run.h"
 
-struct dt_lockstep {
+typedef struct lockstep {
+    dt_norm_sync sync; /* its context is all this */
     dt_reduce *tree[DT_WAYS];
     int first, end; /* own shards */
-    dt_norm_sync sync;
-};
+} lockstep;
 
 /* Ranks are numbered node by node, so a node's shards are neighbours. */
 static int64_t node_shards(const dt_run *r)
@@ -47,14 +47,14 @@ dt_status dt_lockstep_resolve(dt_run *r)
     return DT_OK;
 }
 
-static void sync_resize(const dt_lockstep *t, dt_way way, size_t channels)
+static void sync_resize(const lockstep *t, dt_way way, size_t channels)
 {
     dt_reduce_resize(t->tree[way], way == DT_BACKWARD ? 2 * channels : channels);
 }
 
 static void *sync_leaf(void *context, dt_way way, size_t channels, int k)
 {
-    dt_lockstep *t = context;
+    lockstep *t = context;
 
     if (k == 0)
         sync_resize(t, way, channels);
@@ -65,7 +65,7 @@ static void *sync_leaf(void *context, dt_way way, size_t channels, int k)
 
 static dt_status sync_combine(void *context, dt_way way, size_t channels)
 {
-    const dt_lockstep *t = context;
+    const lockstep *t = context;
     const void *unused;
 
     if (t->first < t->end)
@@ -77,30 +77,30 @@ static dt_status sync_combine(void *context, dt_way way, size_t channels)
 
 static const void *sync_result(void *context, dt_way way, int k)
 {
-    const dt_lockstep *t = context;
+    const lockstep *t = context;
     return dt_reduce_result(t->tree[way], t->first + k);
 }
 
-dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group, size_t channels)
+dt_status dt_lockstep_open(dt_norm_sync **sync, dt_comm *c, int shards, int group, size_t channels)
 {
-    *t = NULL;
+    lockstep *t = NULL;
+
+    *sync = NULL;
     if (group == 0)
         return DT_OK;
-    DT_TRY(dt_calloc(t, 1, sizeof **t, "shards that run together"));
-    dt_shards_of(shards, c->world, c->rank, &(*t)->first, &(*t)->end);
-    (*t)->sync = (dt_norm_sync){*t, sync_leaf, sync_combine, sync_result};
-    DT_TRY(dt_reduce_create(&(*t)->tree[DT_FORWARD], c, shards, channels, &dt_fold_moments, group));
-    return dt_reduce_create(&(*t)->tree[DT_BACKWARD], c, shards, 2 * channels, &dt_fold_f64, group);
+    DT_TRY(dt_calloc(&t, 1, sizeof *t, "shards that run together"));
+    *sync = &t->sync;
+    t->sync = (dt_norm_sync){t, sync_leaf, sync_combine, sync_result};
+    dt_shards_of(shards, c->world, c->rank, &t->first, &t->end);
+    DT_TRY(dt_reduce_create(&t->tree[DT_FORWARD], c, shards, channels, &dt_fold_moments, group));
+    return dt_reduce_create(&t->tree[DT_BACKWARD], c, shards, 2 * channels, &dt_fold_f64, group);
 }
 
-void dt_lockstep_close(dt_lockstep *t)
+void dt_lockstep_close(dt_norm_sync *sync)
 {
+    lockstep *t = sync ? sync->context : NULL;
+
     for (int way = 0; t && way < DT_WAYS; way++)
         dt_reduce_destroy(t->tree[way]);
     free(t);
-}
-
-const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t)
-{
-    return t ? &t->sync : NULL;
 }

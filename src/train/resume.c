@@ -82,8 +82,7 @@ static dt_status compare_run(void *context, const dt_checkpoint *c)
                        dt_checkpoint_path(c));
     note_differences(r, c, false);
     dt_bits_class(r, class);
-    note_difference("class", dt_checkpoint_text(c, "class"), class, false);
-    if (strcmp(dt_checkpoint_text(c, "class"), class) != 0)
+    if (note_difference("class", dt_checkpoint_text(c, "class"), class, false))
         dt_warn("another build or instruction set: the bits may differ from those of an "
                 "undisturbed run");
     if (!dt_exchange_exact(dt_run_exchange(r)))

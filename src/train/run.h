@@ -15,8 +15,6 @@ typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
 /* Members of a shard's leaf in the loss tree; first_loss is 0 except in shard 0. */
 enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 
-typedef struct dt_lockstep dt_lockstep; /* trees of groups that share batch-norm statistics */
-
 /* Parameters whose gradient is summed over the same ranks: [DT_SLAB_HOME] whole parameters,
  * over all ranks; [DT_SLAB_CUT] this rank's pieces of cut layers, over the ranks that have the same
  * pieces. */
@@ -26,7 +24,7 @@ typedef struct dt_domain {
     dt_slab average; /* averages of weights; DT_SLAB_HOME: then of running statistics */
     dt_exchange *exchange;
     dt_optim optim;
-    dt_lockstep *lockstep; /* NULL: no shards share statistics */
+    dt_norm_sync *sync; /* by lockstep.c; NULL: no shards share statistics */
 } dt_domain;
 enum { DT_DOMAINS = 2 };
 
@@ -50,7 +48,7 @@ typedef struct dt_contexts {
 
 /* The ranks among which layers are cut. Rank r is number r % parts of group r / parts. In a
  * cut layer every rank of a group computes all shards of the group. Where nothing is cut, parts is
- * 1 and all else is zero. */
+ * 1, first and end are this rank's, and all else is zero. */
 typedef struct dt_grid {
     int parts, part;   /* ranks of a group; this one's number */
     bool trial;        /* the group's other ranks are not there: dt_run_open_as */
@@ -80,7 +78,6 @@ struct dt_run {
     int threads, first_shard, end_shard; /* this rank's */
     double own_loss;                     /* sum over its images in this step */
     dt_affinity affinity;                /* where its threads run */
-    int64_t global_batch;
     int bn_group;        /* shards that share batch-norm statistics; 0: each has its own */
     char bn[24];         /* --bn node, resolved; r->o.bn points here */
     char init[PATH_MAX]; /* the model that --init stands for, once it is loaded; "": none */
@@ -159,7 +156,8 @@ dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
  * Agreed. Collective. */
 dt_status dt_run_newest(dt_comm *c, const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Hashes of the run's weights, and of all its state at that position. Agreed. Collective. */
-dt_status dt_run_hash(dt_run *r, dt_position at, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
+dt_status dt_run_hash(dt_run *r, dt_position at, char weights[DT_DIGEST_CHARS],
+                      char all[DT_DIGEST_CHARS]) DT_MUST_CHECK;
 /* Weights and running statistics from the model `path`, compared across ranks; without `head` all
  * but the classifier's. Collective. */
 dt_status dt_run_load(dt_run *r, const char *path, bool head) DT_MUST_CHECK;
@@ -217,14 +215,12 @@ extern dt_status (*dt_dry_run)(dt_run *r);
 /* Sets r->bn_group; `node` becomes group:N in r->o, N the shards of each node. DT_CONFIG,
  * agreed, when nodes hold different numbers of shards. Collective. */
 dt_status dt_lockstep_resolve(dt_run *r) DT_MUST_CHECK;
-/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *t is NULL
- * for a group of 0, where every shard has its own statistics; close it after a failure, too.
+/* The trees of groups of shards, for layers of at most `channels`; all arguments (same). *sync is
+ * NULL for a group of 0, where every shard has its own statistics; close it after a failure, too.
  * Collective. */
-dt_status dt_lockstep_open(dt_lockstep **t, dt_comm *c, int shards, int group,
+dt_status dt_lockstep_open(dt_norm_sync **sync, dt_comm *c, int shards, int group,
                            size_t channels) DT_MUST_CHECK;
-void dt_lockstep_close(dt_lockstep *t);
-/* For dt_wave; NULL for NULL. Local. */
-const dt_norm_sync *dt_lockstep_sync(const dt_lockstep *t);
+void dt_lockstep_close(dt_norm_sync *sync);
 
 /* Add a plan for shards of `images` images, and one for remote shards if layers are cut. Local. */
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode) DT_MUST_CHECK;
@@ -241,7 +237,7 @@ static inline bool dt_contexts_home(const dt_contexts *c, int k)
 /* The wave of the contexts that c->now has. Local. */
 dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
 /* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
-dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
+void dt_contexts_find(dt_contexts *c, int k, int64_t images);
 
 /* ---- Layers that are cut over ranks: what extra/split adds ---- */
 

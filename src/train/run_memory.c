@@ -172,7 +172,7 @@ static dt_status open_sums(dt_run *r)
     for (int i = 0; i < r->domains; i++) {
         dt_domain *d = &r->domain[i];
         DT_TRY(dt_exchange_open(d->exchange, d->gradients.mem));
-        DT_TRY(dt_lockstep_open(&d->lockstep, d->comm, shards, r->bn_group, channels));
+        DT_TRY(dt_lockstep_open(&d->sync, d->comm, shards, r->bn_group, channels));
         DT_TRY(dt_optim_open(&d->optim, r->model, (dt_slab_kind)i, &r->o, d->master.mem,
                              d->momentum.mem, r->threads));
     }

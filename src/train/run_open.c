@@ -45,10 +45,11 @@ static dt_status open_options(dt_run *r, const dt_options *o)
     }
     DT_TRY(dt_options_check(&r->o, r->comm->world));
     dt_shards_of((int)r->o.shards, r->comm->world, r->comm->rank, &r->first_shard, &r->end_shard);
+    r->grid.first = r->first_shard; /* until this rank has others to cut layers with */
+    r->grid.end = r->end_shard;
     if (r->trains && !o->init_head && !o->init[0])
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
-    r->global_batch = r->o.global_batch;
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
     r->threads = r->grid.parts > 0 ? (int)o->threads : threads_of(r->comm, o);
     open_affinity(r);
@@ -107,7 +108,7 @@ static dt_status open_loader(dt_run *r)
         .image_size = r->net->spec.image_size,
         .type = r->precision,
         .seed = (uint32_t)r->o.seed,
-        .global_batch = r->global_batch,
+        .global_batch = r->o.global_batch,
         .shards = (int)r->o.shards,
         .drop_remainder = r->trains && r->o.drop_remainder,
         .threads = r->threads,
@@ -121,31 +122,27 @@ static dt_status open_loader(dt_run *r)
  * one. */
 static void place_shards(dt_run *r)
 {
+    const bool all = r->bn_group > 0 || dt_grid_cuts(r);
     dt_contexts *c = &r->contexts;
 
-    c->homes = c->width = r->bn_group > 0 ? r->end_shard - r->first_shard : 1;
-    if (!dt_grid_cuts(r))
-        return;
-    c->width = r->grid.end - r->grid.first;
-    c->homes = r->end_shard - r->first_shard;
+    c->width = all ? r->grid.end - r->grid.first : 1;
+    c->homes = all ? r->end_shard - r->first_shard : 1;
     c->first_home = r->first_shard - r->grid.first;
 }
 
-/* Shard sizes of a full batch and of the last one: at most four different. */
+/* Of a full batch and of the last one the first shard and the last: no other has another size. */
 static dt_status compile_training(dt_run *r)
 {
     const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
-    const int64_t batch[2] = {r->global_batch, last};
+    const int shards = (int)r->o.shards;
 
     place_shards(r);
-    for (int b = 0; b < 2; b++)
-        for (int shard = 0; shard < (int)r->o.shards; shard += (int)r->o.shards - 1) {
-            const int64_t size = dt_shard_size(batch[b], (int)r->o.shards, shard, NULL);
-            if (size > 0)
-                DT_TRY(dt_contexts_add(r, &r->contexts, size, DT_TRAIN));
-            if (r->o.shards == 1)
-                break;
-        }
+    for (int i = 0; i < DT_MAX_PLANS; i++) {
+        const int shard = i % 2 ? shards - 1 : 0;
+        const int64_t size = dt_shard_size(i < 2 ? r->o.global_batch : last, shards, shard, NULL);
+        if (size > 0)
+            DT_TRY(dt_contexts_add(r, &r->contexts, size, DT_TRAIN));
+    }
     return DT_OK;
 }
 
@@ -153,18 +150,14 @@ static dt_status compile_training(dt_run *r)
 static dt_status compile_test(dt_run *r)
 {
     const int64_t images = dt_source_describe(r->source)->test;
-    const int64_t chunk = r->net->spec.image_size <= 64 ? 100 : 25;
 
-    r->test_chunk = chunk < images ? chunk : images;
+    r->test_chunk = DT_MIN(r->net->spec.image_size <= 64 ? 100 : 25, images);
     r->test.width = r->grid.group ? r->grid.group->world : 1; /* a chunk of each */
     r->test.first_home = r->grid.trial ? 0 : r->grid.part;
     r->test.homes = 1;
-    for (int i = 0; i < 2; i++) {
-        const int64_t batch = i == 0 ? r->test_chunk : images % r->test_chunk;
-        if (batch > 0)
-            DT_TRY(dt_contexts_add(r, &r->test, batch, DT_EVAL));
-    }
-    return DT_OK;
+    DT_TRY(dt_contexts_add(r, &r->test, r->test_chunk, DT_EVAL));
+    const int64_t last = images % r->test_chunk;
+    return last > 0 ? dt_contexts_add(r, &r->test, last, DT_EVAL) : DT_OK;
 }
 
 static dt_status open_net(dt_run *r)
@@ -200,7 +193,7 @@ static dt_status open_network(dt_run *r)
         const int64_t length = r->o.schedule_steps ? r->o.schedule_steps : r->total_steps;
         if (r->o.max_steps >= 0 && r->o.max_steps < r->total_steps)
             r->total_steps = r->o.max_steps;
-        dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length, r->global_batch);
+        dt_schedule_open(&r->schedule, &r->o, r->steps_per_epoch, length);
         DT_TRY(compile_training(r));
     }
     return compile_test(r);
@@ -284,7 +277,7 @@ static void close_domain(dt_domain *d)
 {
     dt_slab *const slabs[] = {&d->master, &d->momentum, &d->packed, &d->gradients, &d->average};
 
-    dt_lockstep_close(d->lockstep);
+    dt_lockstep_close(d->sync);
     dt_optim_close(&d->optim);
     dt_exchange_close(d->exchange);
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)

@@ -65,7 +65,7 @@ static double schedule_exponential(const dt_schedule *s, int64_t step)
 }
 
 void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
-                      int64_t total_steps, int64_t global_batch)
+                      int64_t total_steps)
 {
     dt_schedule made = {.to = o->lr_to,
                         .gamma = o->gamma,
@@ -82,7 +82,7 @@ void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epo
     assert(made.rate);
     const bool scales = strcmp(scale.worded.word, "none") != 0;
     const bool linear = strcmp(scale.worded.word, "linear") == 0;
-    const double ratio = (double)global_batch / scale.worded.number;
+    const double ratio = (double)o->global_batch / scale.worded.number;
     made.milestones = f.milestones.count;
     for (int i = 0; i < made.milestones; i++)
         made.milestone[i] = llround(f.milestones.fraction[i] * (double)total_steps);

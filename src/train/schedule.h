@@ -16,11 +16,11 @@ typedef struct dt_schedule {
     int milestones;
 } dt_schedule;
 
-/* Read the options lr, lr_to, lr_scale, schedule, warmup, milestones, gamma, peak.
- *   total_steps   of the schedule, warm-up included; >= 0
- *   global_batch  images per step, for lr_scale */
+/* Read the options lr, lr_to, lr_scale, global_batch (resolved), schedule, warmup, milestones,
+ * gamma, peak.
+ *   total_steps   of the schedule, warm-up included; >= 0 */
 void dt_schedule_open(dt_schedule *s, const dt_options *o, int64_t steps_per_epoch,
-                      int64_t total_steps, int64_t global_batch);
+                      int64_t total_steps);
 /* The rate of step 0, 1, ... of the run. */
 double dt_schedule_lr(const dt_schedule *s, int64_t step);
 

@@ -84,13 +84,12 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_position 
                                    .total_steps = r->total_steps,
                                    .folder = s->folder.folder,
                                    .path = s->folder.path,
-                                   .keep_bytes = s->folder.resumed ? at->metrics_bytes : 0};
+                                   .keep_bytes = at->metrics_bytes};
 
     DT_TRY(dt_target_check(&model));
     DT_TRY(dt_checkpoints_check(&s->folder));
     DT_TRY(check_room(s, r, at));
-    if (s->folder.resumed)
-        DT_TRY(dt_report_check(&setup));
+    DT_TRY(dt_report_check(&setup));
     if (!r->o.save_shards)
         DT_TRY(dt_saver_open(&s->saver, &s->folder, r->net, dt_options_average(&r->o), &s->keep));
     const dt_target options = target_of(s, "options.yaml", shown);
@@ -149,19 +148,9 @@ static dt_status disk_failed(const dt_run *r, dt_status st, const char *what)
     return DT_OK;
 }
 
-static dt_status line_written(const dt_run *r, dt_status st)
+dt_status dt_session_line(const dt_run *r, dt_status st)
 {
     return disk_failed(r, st, "a line of metrics.jsonl is lost");
-}
-
-dt_status dt_session_step(dt_session *s, const dt_run *r, const dt_step_record *record)
-{
-    return line_written(r, dt_report_step(&s->report, record));
-}
-
-dt_status dt_session_epoch(dt_session *s, const dt_run *r, const dt_epoch_record *record)
-{
-    return s->leads ? line_written(r, dt_report_epoch(&s->report, record)) : DT_OK;
 }
 
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
@@ -218,9 +207,4 @@ dt_status dt_session_model(dt_session *s, const dt_run *r)
     snprintf(why, sizeof why, "%s", dt_fail_text());
     dt_fail_clear();
     return dt_fail(st, "%s; the last checkpoint is %s", why, s->folder.last);
-}
-
-dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end)
-{
-    return s->leads ? line_written(r, dt_report_end(&s->report, end)) : DT_OK;
 }

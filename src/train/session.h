@@ -22,12 +22,9 @@ dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at
                            const char *from) DT_MUST_CHECK;
 void dt_session_close(dt_session *s);
 
-/* One line of metrics.jsonl and of progress. When the line cannot be written, --on-save-error
+/* The outcome `st` of a record of s->report. When its line cannot be written, --on-save-error
  * decides: a warning, or DT_IO, which is this rank's alone. Local. */
-dt_status dt_session_step(dt_session *s, const dt_run *r,
-                          const dt_step_record *record) DT_MUST_CHECK;
-dt_status dt_session_epoch(dt_session *s, const dt_run *r,
-                           const dt_epoch_record *record) DT_MUST_CHECK;
+dt_status dt_session_line(const dt_run *r, dt_status st) DT_MUST_CHECK;
 
 /* Start to write a checkpoint of this point. When it, or the one before, cannot be written,
  * --on-save-error decides. DT_NUMERIC: a number is not finite; nothing is written. Local. */
@@ -55,8 +52,6 @@ extern const struct dt_session_pieces {
 
 /* The model file; its failure names the last checkpoint. Local. */
 dt_status dt_session_model(dt_session *s, const dt_run *r) DT_MUST_CHECK;
-/* The last line of metrics.jsonl, whose failure is as above. Local. */
-dt_status dt_session_end(dt_session *s, const dt_run *r, const dt_end_record *end) DT_MUST_CHECK;
 
 /* The newest valid checkpoint that --resume means for a run in the folder d, into the run's arrays
  * and *at; each file is read once. A warning says why the run may have other bits than an

@@ -1,5 +1,4 @@
-/* signals.c - while a run is set up, a signal ends it at once. Then the handler only leaves a
- * note, and the loop looks at it. */
+/* signals.c - once a run is set up the handler only leaves a note, and the loop looks at it. */
 #include "signals.h"
 
 #include <signal.h>

@@ -110,7 +110,7 @@ static dt_status train_step(training *t)
     at->images += result.record.images;
     result.record.seconds = dt_seconds() - began;
     result.record.time = dt_time();
-    DT_TRY(dt_session_step(&t->session, r, &result.record));
+    DT_TRY(dt_session_line(r, dt_report_step(&t->session.report, &result.record)));
     DT_TRY(mark(t, DT_MARK_STEP));
     if (result.stop)
         return preempted(t);
@@ -159,18 +159,18 @@ static dt_status end_epoch(training *t, double seconds)
                dt_record_seconds(DT_LANE_WAIT, 0, 1));
     DT_TRY(test_finite(t, &test));
     DT_TRY(save_place(t));
-    DT_TRY(dt_session_epoch(&t->session, r,
-                            &(dt_epoch_record){.epoch = at->epoch + 1,
-                                               .train_loss = at->loss_sum / (double)at->images,
-                                               .test_loss = test.loss,
-                                               .correct = test.correct,
-                                               .test_images = test.images,
-                                               .held_out = r->o.holdout > 0,
-                                               .classes = r->net->spec.classes,
-                                               .class_correct = test.class_correct,
-                                               .class_images = test.class_images,
-                                               .seconds = seconds,
-                                               .time = dt_time()}));
+    const dt_epoch_record record = {.epoch = at->epoch + 1,
+                                    .train_loss = at->loss_sum / (double)at->images,
+                                    .test_loss = test.loss,
+                                    .correct = test.correct,
+                                    .test_images = test.images,
+                                    .held_out = r->o.holdout > 0,
+                                    .classes = r->net->spec.classes,
+                                    .class_correct = test.class_correct,
+                                    .class_images = test.class_images,
+                                    .seconds = seconds,
+                                    .time = dt_time()};
+    DT_TRY(dt_session_line(r, dt_report_epoch(&t->session.report, &record)));
     /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
     DT_TRY(mark(t, DT_MARK_EPOCH));
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
@@ -242,23 +242,13 @@ static void name_last_good(training *t)
         dt_note("dtrain: no checkpoint was saved before the last finite loss: begin anew");
 }
 
-static dt_status hashes(dt_run *r, dt_end_record *end)
-{
-    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
-                            .step = r->total_steps % r->steps_per_epoch};
-    dt_digest weights, all;
-
-    DT_TRY(dt_run_hash(r, at, &weights, &all));
-    dt_digest_text(weights, end->weights_hash);
-    dt_digest_text(all, end->state_hash);
-    return DT_OK;
-}
-
 /* Every rank holds the weights: they are compared before they are called the result. */
 static dt_status finish(training *t, dt_end_record *end)
 {
     dt_run *r = t->run;
     dt_session *s = &t->session;
+    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
+                            .step = r->total_steps % r->steps_per_epoch};
 
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
@@ -272,7 +262,7 @@ static dt_status finish(training *t, dt_end_record *end)
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END); /* names what the hashes only show */
     DT_TRY(dt_grid_collect(r));
     DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
-    DT_TRY(hashes(r, end));
+    DT_TRY(dt_run_hash(r, at, end->weights_hash, end->state_hash));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
@@ -284,22 +274,11 @@ static dt_status finish(training *t, dt_end_record *end)
     end->wall = dt_activity_phase(DT_AT_end) - t->start; /* one clock with the account */
     DT_TRY(dt_account_take(r->comm, end->account));
     end->ok = true;
-    return dt_comm_agree(r->comm, dt_session_end(s, r, end));
+    return dt_comm_agree(r->comm,
+                         s->leads ? dt_session_line(r, dt_report_end(&s->report, end)) : DT_OK);
 }
 
 /* ---- The beginning ---------------------------------------------------------------------- */
-
-/* A run that is refused has its last words, too: log styles promise them. */
-static void report_refused(dt_comm *c, const dt_options *o)
-{
-    dt_report report;
-
-    if (c->rank != 0 ||
-        dt_report_open(&report, o->log_style, &(dt_report_setup){.out = stdout}) != DT_OK)
-        return;
-    (void)!dt_report_end(&report, &(dt_end_record){.ok = false});
-    dt_report_close(&report);
-}
 
 /* Whether this run passes through the checkpoint's place. */
 static dt_status check_place(const dt_run *r, const char *path, const dt_position *at)
@@ -419,9 +398,20 @@ static dt_status refuse_options(const dt_comm *c, const dt_options *o)
     return DT_OK;
 }
 
+/* A run that is refused has its last words, too: log styles promise them. */
+static void report_failed(training *t, const dt_comm *c, const dt_options *o)
+{
+    dt_report *report = &t->session.report;
+    const dt_report_setup setup = {.out = stdout};
+
+    if (c->rank == 0 &&
+        (report->setup.out || dt_report_open(report, o->log_style, &setup) == DT_OK))
+        (void)!dt_report_end(report, &(dt_end_record){.ok = false});
+}
+
 dt_status dt_train(dt_comm *c, const dt_options *o)
 {
-    dt_run r;
+    dt_run r = {.comm = c};
     training t = {.run = &r};
     dt_end_record end = {.ok = false};
     dt_status st = dt_comm_agree(c, refuse_options(c, o));
@@ -430,32 +420,23 @@ dt_status dt_train(dt_comm *c, const dt_options *o)
     DT_OBSERVE_OPEN(st, t.observed, set_up, c, o, NULL, NULL);
     if (st == DT_OK)
         st = dt_run_open(&r, c, o, DT_FOR_TRAINING);
-    if (st != DT_OK) {
-        dt_observers_close(t.observed, dt_status_exit_code(st));
-        report_refused(c, o);
-        return st;
-    }
     t.start = dt_activity_phase(DT_AT_begin);
     dt_record_restart();
-    if (o->dry_run) {
+    if (st == DT_OK && o->dry_run) {
         st = dt_dry_run(&r);
         goto out;
     }
     DT_OBSERVE_OPEN(st, t.observed, ready, &r);
-    if (st != DT_OK)
-        goto out;
-    st = begin(&t);
-    if (st != DT_OK) {
-        report_refused(c, o);
-        goto out;
-    }
-    st = train_epochs(&t);
+    if (st == DT_OK)
+        st = begin(&t);
+    if (st == DT_OK)
+        st = train_epochs(&t);
     if (st == DT_OK)
         st = finish(&t, &end);
     if (st == DT_NUMERIC)
         name_last_good(&t);
-    if (t.session.leads && !end.ok)
-        (void)!dt_report_end(&t.session.report, &end);
+    if (!end.ok)
+        report_failed(&t, c, o);
 
 out:
     dt_observers_close(t.observed, dt_status_exit_code(st));

@@ -34,19 +34,19 @@ static const void *moments_of(const wave *t, int k)
 static void whole_batch(void **state)
 {
     golden_sync s;
-    dt_lockstep *lockstep = NULL;
+    dt_norm_sync *sync = NULL;
     int first, end;
 
     dt_shards_of(SYNC_SHARDS, comm->world, comm->rank, &first, &end);
-    assert_ok(dt_lockstep_open(&lockstep, comm, SYNC_SHARDS, SYNC_SHARDS, WAVE_CHANNELS));
+    assert_ok(dt_lockstep_open(&sync, comm, SYNC_SHARDS, SYNC_SHARDS, WAVE_CHANNELS));
     golden_sync_open(&s, *state, first, end);
     golden_sync_input(&s);
-    wave_step_with(&s.t, dt_lockstep_sync(lockstep), (double)s.g.batch);
+    wave_step_with(&s.t, sync, (double)s.g.batch);
     sum_shards(&s.t, grad_of, s.g.floats, &dt_fold_f32, s.g.grad.mem);
     sum_shards(&s.t, moments_of, s.g.n.net->norm_channels, &dt_fold_moments, s.g.moments);
     const int beyond = golden_sync_check(&s);
     golden_sync_close(&s);
-    dt_lockstep_close(lockstep);
+    dt_lockstep_close(sync);
     assert_int_equal(beyond, 0);
 }
 

@@ -91,7 +91,7 @@ TEST(rates_are_those_of_torch)
         o.peak = cases[k].peak;
         o.milestones = cases[k].milestones;
         o.warmup = cases[k].warmup;
-        dt_schedule_open(&s, &o, cases[k].epoch, cases[k].steps, 256);
+        dt_schedule_open(&s, &o, cases[k].epoch, cases[k].steps);
         int64_t i = 0;
         for (char *end = NULL;; want = end, i++) {
             const double rate = strtod(want, &end), lr = dt_schedule_lr(&s, i);
@@ -113,7 +113,7 @@ TEST(short_runs_have_rates)
 
     o.peak = 0.2;
     o.lr_to = 0.1;
-    dt_schedule_open(&s, &o, 5, 5, 256);
+    dt_schedule_open(&s, &o, 5, 5);
     assert_true(fabs(dt_schedule_lr(&s, 0) - 0.1) <= 1e-12);
     for (int64_t total = 0; total <= 6; total++)
         for (int peak = 0; peak <= 4; peak++)
@@ -124,7 +124,7 @@ TEST(short_runs_have_rates)
                     o.schedule = names[row];
                     o.peak = 0.25 * peak;
                     o.warmup = warmup;
-                    dt_schedule_open(&s, &o, 2, total, 256);
+                    dt_schedule_open(&s, &o, 2, total);
                     for (int64_t step = 0; step <= total; step++) {
                         const double lr = dt_schedule_lr(&s, step);
                         assert_true(lr >= 0 && lr <= 0.1 * (1 + 1e-12));
@@ -143,7 +143,7 @@ TEST(longer_runs_keep_the_last_rate)
             dt_options o = options(names[row], 0.1);
             dt_schedule s;
             o.warmup = warmup;
-            dt_schedule_open(&s, &o, 10, TOTAL, 256);
+            dt_schedule_open(&s, &o, 10, TOTAL);
             const double last = dt_schedule_lr(&s, TOTAL - 1);
             for (int64_t step = TOTAL; step <= 2 * TOTAL; step++)
                 assert_true(dt_schedule_lr(&s, step) == last);
@@ -162,7 +162,8 @@ TEST(scale_multiplies_the_rate)
         dt_options o = options("constant", 0.1);
         dt_schedule s;
         o.lr_scale = cases[i].scale;
-        dt_schedule_open(&s, &o, 10, 10, 1024);
+        o.global_batch = 1024;
+        dt_schedule_open(&s, &o, 10, 10);
         assert_true(s.lr == cases[i].lr && dt_schedule_lr(&s, 3) == cases[i].lr);
     }
 }
