@@ -1,5 +1,6 @@
 /* model_tiles.c - products of tiles: every backend against plain C, bit for bit inside a class, on
  * usual and special numbers; packed operands of every backend against plain C's. */
+#include "conv.h"
 #include "tile_backends.h"
 
 #include <signal.h>
@@ -362,7 +363,7 @@ TEST(test_operands)
         check_operands(float_backends[0], float_backends[w]);
 }
 
-/* Rounded, with a bias, in part of a block; nothing else is written. */
+/* Rounded, with a bias, in part of a block or all of it; nothing else is written. */
 TEST(test_results)
 {
     static operands o;
@@ -377,21 +378,23 @@ TEST(test_results)
         for (int w = 1; w < TILE_BACKENDS; w++) {
             if (!has_amx_bits(tile_backends[w]) || !tile_backend_runs(tile_backends[w]))
                 continue;
-            for (int turn = 0; turn < 64; turn++) {
+            for (int turn = 0; turn < 96; turn++) {
+                const bool whole = turn >= 64; /* blocks, which may go past the caches */
                 const dt_tile_run run = {o.a, o.b, ROW, BLOCK, 2, 1 + turn % STEPS};
                 _Alignas(64) float sums[AREA];
                 const int fold = DT_TILE >> turn % 4;
                 const size_t each = turn % 3 ? sizeof(dt_bf16) : sizeof(float);
                 dt_tile_out out = {.at = want,
-                                   .row = 48 * each,
-                                   .jump = ((size_t)fold * 48 + 5) * each,
+                                   .row = (whole ? 64 : 48) * each,
+                                   .jump = (size_t)(fold * (whole ? 64 : 48) + !whole * 5) * each,
                                    .fold = fold,
                                    .folds = 1 + turn % (DT_TILE / fold),
-                                   .rows = 1 + turn / 2 % fold,
-                                   .channels = 1 + turn * 7 % DT_TILE,
+                                   .rows = whole ? fold - turn / 8 % 3 : 1 + turn / 2 % fold,
+                                   .channels = whole ? DT_TILE : 1 + turn * 7 % DT_TILE,
+                                   .stream = whole && turn & 8,
                                    .type = turn % 3 ? DT_BF16 : DT_F32,
                                    .bias =
-                                       turn % 2 && kind != SPECIAL && kind != ANY ? bias : NULL};
+                                       turn & 16 && kind != SPECIAL && kind != ANY ? bias : NULL};
                 memset(want, 0x55, sizeof want), memset(got, 0x55, sizeof got);
                 memcpy(sums, o.old, sizeof sums);
                 const int rows = fold == DT_TILE ? out.rows : DT_TILE;
@@ -404,6 +407,44 @@ TEST(test_results)
                 assert_memory_equal(want, got, sizeof got);
             }
         }
+    }
+}
+
+/* Chunks of the reduction, and groups of tile pixels with a smaller one at the end, change no bit
+ * of a pass: of one fold, multiplied where they lie, and of several. */
+static void check_groups(const dt_tile_backend *backend, int size, int ic, int kernel)
+{
+    static const int chunks[] = {INT_MAX, 2, 1};
+    conv_problem p;
+    conv_run want, got;
+
+    if (!tile_backend_runs(backend))
+        return;
+    conv_open(&p, conv_square(9, size, ic, 64, kernel, 1, kernel / 2, backend->type));
+    for (int pass = DT_PASS_FORWARD; pass <= DT_PASS_DATA; pass++)
+        for (int turn = 0; turn < 6; turn++) {
+            dt_tile_backend other = *backend;
+            other.chunk = chunks[turn / 2], other.ahead = turn % 2;
+            dt_tile_use(&other);
+            conv_execute(turn ? &got : &want, &p, (dt_pass)pass, 9, 1 + turn);
+            if (turn) {
+                assert_memory_equal(want.at[CONV_RESULT].data, got.at[CONV_RESULT].data, got.bytes);
+                conv_unmap(got.at, CONV_MADE);
+            }
+            if (turn == 5)
+                conv_unmap(want.at, CONV_MADE);
+        }
+    conv_unmap(p.at, CONV_DRAWN);
+    dt_tile_use(NULL);
+}
+
+TEST(test_groups)
+{
+    for (int i = 0; i < TILE_BACKENDS + FLOAT_BACKENDS; i++) {
+        const dt_tile_backend *b =
+            i < TILE_BACKENDS ? tile_backends[i] : float_backends[i - TILE_BACKENDS];
+        check_groups(b, 6, 96, 1); /* 11 tile pixels, the last one of 4 rows */
+        check_groups(b, 4, 32, 3);
     }
 }
 

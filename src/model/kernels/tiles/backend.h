@@ -74,6 +74,7 @@ typedef struct dt_tile_backend {
     dt_dtype type;
     dt_isa isa;     /* that the CPU must have */
     int chunk;      /* steps that are multiplied for a group of blocks before the next ones */
+    bool ahead;     /* it waits for left operands: small groups, the next one prefetched */
     double product; /* its time in units of packing a block; used only to cut */
     /* Around all other calls, in each thread, by dt_tile_begin and dt_tile_end. NULL: nothing. */
     void (*begin)(void);
@@ -146,7 +147,8 @@ extern dt_status (*dt_engine_load)(const char *name, const dt_tile_backend **bac
 /* Bytes from `at` to a row of the block, or -1 where it is not stored. */
 static inline ptrdiff_t dt_tile_place(const dt_tile_out *o, int r)
 {
-    const int fold = r / o->fold, row = r % o->fold;
+    /* Mostly there is one fold, and a division takes as long as storing the row. */
+    const int fold = o->fold < DT_TILE ? r / o->fold : 0, row = r - fold * o->fold;
     return row < o->rows && fold < o->folds
                ? (ptrdiff_t)((size_t)fold * o->jump + (size_t)row * o->row)
                : -1;

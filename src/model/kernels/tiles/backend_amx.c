@@ -65,6 +65,7 @@ const dt_tile_backend dt_tile_backend_amx = {
     .type = DT_BF16,
     .isa = DT_ISA_AMX,
     .chunk = 12, /* 24 KiB of b stay in the first-level cache */
+    .ahead = true,
     .product = 0.7,
     .begin = amx_begin,
     .end = amx_end,

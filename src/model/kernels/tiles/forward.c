@@ -13,7 +13,7 @@
 enum {
     BAND_BYTES = 224 * 1024,  /* packed lines of a band, at least */
     PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
-    GROUP = 8,
+    GROUP = 8, /* tile pixels; half as many where the next group is prefetched beside them */
     STREAM_BYTES = 8 << 20, /* written past the caches: what would not stay in them */
     NARROW = 4, /* columns of a chunk, at least, where more threads than lines share the work */
 };
@@ -29,7 +29,7 @@ typedef struct forward_unit {
     int x0, x1, in0, in1; /* columns of output and input */
     int p0, p1;           /* tile pixels of these columns, line by line from the first line on */
     dt_tile_run *run;     /* [taps_y] */
-    float *sums;          /* [group] blocks */
+    float *sums;          /* [group] blocks, of which a single chunk takes the first */
     char *lines;          /* the ring */
 } forward_unit;
 
@@ -158,7 +158,7 @@ void dt_tiles_forward_cut(dt_tiles *t)
     double best = HUGE_VAL;
 
     t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
-    t->group = GROUP;
+    t->group = t->backend->ahead ? GROUP / 2 : GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
     t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
     t->panel = panel;
@@ -232,6 +232,21 @@ static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block
                          .bias = u->bias ? u->bias + first : NULL};
 }
 
+/* Prefetches the next group's rows, which are multiplied where they lie: a part of them with each
+ * block of the first panel. */
+static void forward_ahead(const forward_unit *u, int line0, int p, int block)
+{
+    const dt_tiles *t = u->t;
+    const int width = u->x1 - u->x0, parts = DT_MIN(t->weight_panel, u->block1 - u->block0);
+    const int64_t next = (int64_t)(line0 + p / width) * t->out_w + u->x0 + p % width + t->group;
+    const int64_t end = DT_MIN((next + t->group) * DT_TILE, t->rows) * (int64_t)t->in.row;
+    const int64_t bytes = dt_tiles_up(t->group * (int64_t)t->in.pixel, parts);
+    const int64_t from = next * (int64_t)t->in.pixel + (block - u->block0) * bytes;
+
+    for (int64_t i = from; i < DT_MIN(end, from + bytes); i += 64)
+        __builtin_prefetch(u->in + i);
+}
+
 /* One output block of the tile pixels [p0, p1) of the band that begins at this line. */
 static void forward_group(const forward_unit *u, int line0, int p0, int p1, int block)
 {
@@ -240,12 +255,14 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
     const char *weights = u->weights + (size_t)block * (size_t)steps * t->block;
     const int chunk = DT_MIN(steps, t->backend->chunk);
 
+    if (t->direct && t->backend->ahead)
+        forward_ahead(u, line0, p0, block);
     for (int k0 = 0; k0 < steps; k0 += chunk) {
         const int k1 = DT_MIN(steps, k0 + chunk);
         for (int p = p0; p < p1; p++) {
             const int line = line0 + p / width, x = u->x0 + p % width;
             const int rows = dt_tiles_rows(t, line / t->out_h, x);
-            float *sums = u->sums + (p - p0) * DT_TILE_AREA;
+            float *sums = u->sums + (chunk < steps ? p - p0 : 0) * DT_TILE_AREA;
             if (rows == 0)
                 continue;
             const int runs = forward_runs(u, line, x, weights, k0, k1);

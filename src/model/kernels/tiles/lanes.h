@@ -265,12 +265,13 @@ static inline void lanes_put(const dt_tile_out *o, __mmask32 mask, int r, __m512
     }
 }
 
-static inline void lanes_finish(const dt_tile_out *o, const float *sums)
+static inline void lanes_finish(const dt_tile_out *out, const float *sums)
 {
-    const __mmask32 mask = lanes_mask(0, o->channels);
+    const dt_tile_out o = *out; /* which a store might change, for all that the compiler knows */
+    const __mmask32 mask = lanes_mask(0, o.channels);
 
     for (int r = 0; r < DT_TILE; r++, sums += DT_TILE)
-        lanes_put(o, mask, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
+        lanes_put(&o, mask, r, _mm512_load_ps(sums), _mm512_load_ps(sums + 16));
 }
 
 #define LANES_WORK                                                                                 \
