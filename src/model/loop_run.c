@@ -5,9 +5,10 @@ const dt_loops *dt_loops_current(void)
 {
 #if defined(__x86_64__)
     const dt_isa isa = dt_isa_current();
-    return isa >= DT_ISA_AVX512 ? &dt_loops_avx512
-           : isa >= DT_ISA_AVX2 ? &dt_loops_avx2
-                                : &dt_loops_portable;
+    return isa >= DT_ISA_AVX512_BF16 ? &dt_loops_avx512_bf16
+           : isa >= DT_ISA_AVX512    ? &dt_loops_avx512
+           : isa >= DT_ISA_AVX2      ? &dt_loops_avx2
+                                     : &dt_loops_portable;
 #else
     return &dt_loops_portable;
 #endif

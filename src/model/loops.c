@@ -1,6 +1,6 @@
 /* loops.c - the inner loops, see loops.h: those of forks, additions and ReLU here, the others in
  * loops_gelu.h, loops_norm.h and loops_pool.h, and the table. Compiled once for each instruction
- * set, under the names that loops_avx2.c and loops_avx512.c give. */
+ * set, under the names that loops_avx2.c and its like give. */
 #include "loops_gelu.h"
 #include "loops_norm.h"
 #include "loops_pool.h"
@@ -10,21 +10,21 @@
 #define LOOPS_ISA "portable"
 #endif
 
-static inline void sum_as(const dt_call *c, const void *restrict a, const void *restrict b,
-                          void *out, int64_t first, int64_t count, dt_dtype type)
+static inline void sum_as(const dt_call *c, const void *a, const void *b, void *out, int64_t first,
+                          int64_t count, dt_dtype type)
 {
-    strip s;
+    const bool past = vec_past(&c->step->out_shape, type);
+    vec v[2], w[2];
 
-    strip_begin(&s, out, &c->step->out_shape, type);
-    for (int64_t at = first; at < first + count; at += STRIP) {
-        const int64_t left = first + count - at, n = DT_MIN(left, STRIP);
-        float *restrict to = strip_at(&s, at, type);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            to[i] = get(a, at + i, type) + get(b, at + i, type);
-        strip_put(&s, at, n, type);
+    for (int64_t at = first, n; at < first + count; at += n) {
+        n = DT_MIN(first + count - at, PAIR);
+        pair_get(a, at, n, v, type);
+        pair_get(b, at, n, w, type);
+        for (int h = 0; h < 2; h++)
+            v[h] += w[h];
+        pair_put(out, at, n, v, past, type);
     }
-    strip_fence(&s);
+    vec_fence(past);
 }
 
 static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)

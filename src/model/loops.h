@@ -2,8 +2,8 @@
  * src/model and to extra/costs.
  *
  * loops.c is plain C whose inner loops run over channels or elements without a branch.
- * It is compiled once as it is and once for each instruction set (loops_avx2.c,
- * loops_avx512.c), and the compiler vectorises it, all but the rounding of loops_strip.h.
+ * It is compiled once as it is and once for each instruction set (loops_avx2.c, loops_avx512.c,
+ * loops_avx512_bf16.c). The compiler makes vectors of it, or loops_vector.h does.
  * There is no FMA and no sum across lanes, so all of them give the same bits. */
 #ifndef DT_LOOPS_H
 #define DT_LOOPS_H
@@ -45,7 +45,7 @@ typedef struct dt_loops {
 #define X(name, items, needs) void dt_##name(const dt_call *c);
 DT_PASS_LIST(X)
 #undef X
-extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512;
+extern const dt_loops dt_loops_portable, dt_loops_avx2, dt_loops_avx512, dt_loops_avx512_bf16;
 
 /* The set for dt_isa_current(). */
 const dt_loops *dt_loops_current(void);
@@ -99,8 +99,9 @@ static inline int64_t dt_norm_row(const dt_norm_plan *p, int64_t block)
     return DT_MIN(block * p->block, p->rows);
 }
 
-/* The areas of a call; a vector has `stride` elements, channels rounded up to 16.
- *   saved    mean, inverse standard deviation: float32
+/* The areas of a call; a vector has `stride` elements, channels rounded up to 32.
+ *   saved    mean, inverse standard deviation: float32; where dt_norm_masks says so, a bit for each
+ *            number of which forward's ReLU let it through
  *   scratch  two vectors of float64, over all rows; of each block three of float32; then the
  *            coefficients, float32.
  * Coefficients of few channels are repeated to `wide` elements: as many whole pixels as go into
@@ -118,15 +119,27 @@ typedef struct dt_norm_area {
 
 static inline int64_t dt_norm_stride(int64_t channels)
 {
-    return (int64_t)dt_align((size_t)channels, 16);
+    return (int64_t)dt_align((size_t)channels, 32);
 }
 static inline int64_t dt_norm_wide(const dt_norm_plan *p)
 {
     return p->channels < DT_NORM_WIDE ? DT_NORM_WIDE / p->channels * p->channels : p->channels;
 }
-static inline size_t dt_norm_saved_bytes(const dt_norm_plan *p)
+/* Backward reads a bit for each number in place of the output. */
+static inline bool dt_norm_masks(const dt_step *s)
 {
-    return (size_t)dt_norm_stride(p->channels) * 2 * sizeof(float);
+    return s->mode == DT_TRAIN && s->attr.add && s->out_shape.c % 32 == 0;
+}
+static inline size_t dt_norm_saved_bytes(const dt_step *s)
+{
+    const dt_norm_plan p = dt_norm_plan_of(s);
+    const size_t bits = dt_norm_masks(s) ? (size_t)(p.rows * p.channels) : 0;
+    return (size_t)dt_norm_stride(p.channels) * 2 * sizeof(float) + bits / 8;
+}
+static inline void *dt_norm_mask(const dt_call *c)
+{
+    const int64_t stride = dt_norm_stride(c->step->out_shape.c);
+    return dt_norm_masks(c->step) ? (float *)c->saved + 2 * stride : NULL;
 }
 static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
 {

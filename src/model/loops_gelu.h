@@ -5,7 +5,7 @@
  * found: P 3.3e-7, x P(x) 1.1e-7 (1 + |x|), its derivative 3.4e-7. */
 #ifndef DT_LOOPS_GELU_H
 #define DT_LOOPS_GELU_H
-#include "loops_strip.h"
+#include "loops_vector.h"
 
 /* e^-u for u >= 0: u = k ln 2 - r with |r| <= 0.35, and terms up to r^7 / 7! (Abramowitz & Stegun,
  * Handbook of Mathematical Functions, 4.2.1); left out: 0.35^8 / 8! < 6e-9. ln 2 is in two parts,
@@ -56,13 +56,15 @@ static inline float gelu_p(float x, float *bell)
 static inline __attribute__((always_inline)) void
 gelu_as(const dt_call *c, bool back, int64_t first, int64_t count, dt_dtype type)
 {
+    enum { SOME = 512 };
     const void *restrict in = c->in[0], *restrict dy = c->d_out;
-    strip s;
+    void *out = back ? c->d_in[0] : c->out;
+    const bool past = vec_past(&c->step->out_shape, type);
+    float to[SOME + PAIR];
+    vec v[2];
 
-    strip_begin(&s, back ? c->d_in[0] : c->out, &c->step->out_shape, type);
-    for (int64_t at = first; at < first + count; at += STRIP) {
-        const int64_t left = first + count - at, n = DT_MIN(left, STRIP);
-        float *restrict to = strip_at(&s, at, type);
+    for (int64_t at = first, n; at < first + count; at += n) {
+        n = DT_MIN(first + count - at, SOME);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
             const float x = get(in, at + i, type);
@@ -70,9 +72,12 @@ gelu_as(const dt_call *c, bool back, int64_t first, int64_t count, dt_dtype type
             const float p = gelu_p(x, &bell);
             to[i] = back ? get(dy, at + i, type) * (p + x * (bell * 0x1.988454p-2f)) : x * p;
         }
-        strip_put(&s, at, n, type);
+        for (int64_t i = 0; i < n; i += PAIR) {
+            memcpy(v, to + i, sizeof v);
+            pair_put(out, at + i, DT_MIN(n - i, PAIR), v, past, type);
+        }
     }
-    strip_fence(&s);
+    vec_fence(past);
 }
 
 static inline void gelu_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)

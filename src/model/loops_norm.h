@@ -1,76 +1,173 @@
 /* loops_norm.h - the part of loops.c for batch norm; private to src/model. */
 #ifndef DT_LOOPS_NORM_H
 #define DT_LOOPS_NORM_H
-#include "loops_strip.h"
+#include "loops_vector.h"
 
-/* ---- Forward -------------------------------------------------------------------- */
+/* ---- Sums over the rows of a block --------------------------------------------------------- */
 
-/* to[c] = the sum of x[r][c] over `group` rows, added to what was there. */
-static inline void norm_rows_sum(const void *restrict x, int64_t at, int64_t channels, int group,
-                                 float *restrict to, dt_dtype type)
+/* What is summed: two numbers for each x. Kinds are constants. */
+typedef enum norm_kind {
+    NORM_MEAN,    /* x */
+    NORM_SQUARES, /* d = x - mean, and its square */
+    NORM_PLAIN,   /* backward: dy', and dy' d. dy' is d_out */
+    NORM_GATE,    /* d_out where ReLU, done again, lets x through */
+    NORM_MASK,    /* d_out where forward let the number through: the summand's gradient, too */
+    NORM_JOIN,    /* d_out + d_out2, likewise, rounded once */
+} norm_kind;
+
+typedef struct norm_rows {
+    const void *x, *d_out, *d_out2;
+    const pair_bits *mask; /* what forward's ReLU let through, */
+    const void *out;       /* or where no mask is kept, what it gave */
+    void *summand;         /* where dy' goes; may be d_out */
+    const float *mean, *scale, *beta;
+    int64_t channels, far;
+} norm_rows;
+
+/* The largest number that is stored as zero: half of the smallest bf16, since the tie rounds to
+ * zero. */
+static inline float norm_least(dt_dtype type)
 {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; c++) {
-        float sum = 0;
-        for (int g = 0; g < group; g++)
-            sum += get(x, at + g * channels + c, type);
-        to[c] += sum;
-    }
+    return type == DT_BF16 ? 0x1p-134f : 0.0f;
 }
 
-/* Adds the sums of x - work[0] and of its square to work[1] and work[2]. */
-static inline void norm_rows_squares(const void *restrict x, int64_t at, int64_t channels,
-                                     int group, float *const work[3], dt_dtype type)
+/* dy where ReLU, done again, lets the number through of which this is x - mean. */
+VECTOR vec norm_gate(vec x, const float *scale, const float *beta, vec dy, dt_dtype type)
 {
-    const float *restrict shift = work[0];
-    float *restrict sums = work[1], *restrict squares = work[2];
+    const vec y = x * vec_load(scale) + vec_load(beta);
+    return vec_keep(vec_above(y, norm_least(type)), dy);
+}
 
-#pragma omp simd
-    for (int64_t c = 0; c < channels; c++) {
-        float sum = 0, square = 0;
-        for (int g = 0; g < group; g++) {
-            const float d = get(x, at + g * channels + c, type) - shift[c];
-            sum += d;
-            square += d * d;
-        }
-        sums[c] += sum;
-        squares[c] += square;
+VECTOR void norm_through(const norm_rows *r, int64_t at, int64_t n, vec d[2], dt_dtype type)
+{
+    lane_mask open[2];
+    vec out[2];
+
+    if (r->mask)
+        pair_masks(r->mask[at / PAIR], open);
+    else {
+        pair_get(r->out, at, n, out, type);
+        for (int h = 0; h < 2; h++)
+            open[h] = vec_above(out[h], 0);
     }
+    for (int h = 0; h < 2; h++)
+        d[h] = vec_keep(open[h], d[h]);
+}
+
+/* dy' of n numbers from element `at` on, of which x - mean is known. */
+VECTOR void norm_dy(const norm_rows *r, int64_t at, int64_t col, int64_t n, norm_kind kind,
+                    const vec x[2], vec d[2], dt_dtype type)
+{
+    vec second[2];
+
+    pair_fetch(r->d_out, at, r->far, type);
+    pair_get(r->d_out, at, n, d, type);
+    if (kind == NORM_JOIN) {
+        pair_fetch(r->d_out2, at, r->far, type);
+        pair_get(r->d_out2, at, n, second, type);
+        for (int h = 0; h < 2; h++)
+            d[h] += second[h];
+    }
+    if (kind >= NORM_MASK)
+        norm_through(r, at, n, d, type);
+    if (kind == NORM_MASK)
+        pair_store(r->summand, at, n, d, vec_uppers((vec_word)d[0], (vec_word)d[1]), false, type);
+    if (kind == NORM_JOIN)
+        pair_put(r->summand, at, n, d, false, type);
+    for (int h = 0; kind == NORM_GATE && h < 2; h++, col += VEC_LANES)
+        d[h] = norm_gate(x[h], r->scale + col, r->beta + col, d[h], type);
+}
+
+VECTOR void norm_add(float *to, const vec v[2])
+{
+    for (int h = 0; h < 2; h++)
+        *(vec_floats *)(to + h * VEC_LANES) += v[h];
+}
+
+/* Adds the sums of n columns over `group` rows, from column `col` and element `at` on. */
+VECTOR void norm_columns(const norm_rows *r, int64_t at, int64_t col, int64_t n, int group,
+                         norm_kind kind, float *const to[2], dt_dtype type)
+{
+    vec sum[2] = {{0}}, product[2] = {{0}}, x[2], d[2];
+
+    for (int g = 0; g < group; g++, at += r->channels) {
+        pair_fetch(r->x, at, r->far, type);
+        pair_get(r->x, at, n, x, type);
+        for (int h = 0; kind > NORM_MEAN && h < 2; h++)
+            x[h] -= vec_load(r->mean + col + h * VEC_LANES);
+        if (kind >= NORM_PLAIN)
+            norm_dy(r, at, col, n, kind, x, d, type);
+        else
+            memcpy(d, x, sizeof d);
+        for (int h = 0; h < 2; h++) {
+            sum[h] += d[h];
+            product[h] += d[h] * x[h];
+        }
+    }
+    norm_add(to[0] + col, sum);
+    if (kind > NORM_MEAN)
+        norm_add(to[1] + col, product);
 }
 
 enum { GROUP = 4 }; /* rows added before a running sum is touched */
 
-/* Sums of x - shift over rows [first, first + rows). The shift is the mean of the
- * block's first quarter: by Cauchy and Schwarz it is at most sqrt(3) standard
- * deviations from the mean of the block, whatever the data, so taking sum^2 / rows from
- * the squares later costs two bits at most. */
-static inline void norm_block_sums(const dt_call *c, int64_t first, int64_t rows,
-                                   float *const work[3], dt_dtype type)
+/* Sums of rows [first, last) to `to`. */
+VECTOR void norm_block(const norm_rows *r, int64_t first, int64_t last, norm_kind kind,
+                       float *const to[2], dt_dtype type)
 {
-    const int64_t channels = c->step->out_shape.c, quarter = (rows + 3) / 4;
-    const bool large = strip_large(&c->step->out_shape, type);
-    const void *x = c->in[0];
-    int64_t r = 0;
+    const int64_t channels = r->channels;
 
-    for (int k = 0; k < 3; k++)
-        memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; r + GROUP <= quarter; r += GROUP) {
-        if (large)
-            ahead(x, (first + r) * channels, GROUP * channels, type);
-        norm_rows_sum(x, (first + r) * channels, channels, GROUP, work[0], type);
+    for (int k = 0; k < 1 + (kind > NORM_MEAN); k++)
+        memset(to[k], 0, (size_t)channels * sizeof(float));
+    for (int64_t row = first, group; row < last; row += group) {
+        group = last - row < GROUP ? 1 : GROUP;
+        for (int64_t col = 0; col < channels; col += PAIR) {
+            const int64_t at = row * channels + col, n = DT_MIN(PAIR, channels - col);
+            if (group == GROUP && n == PAIR)
+                norm_columns(r, at, col, PAIR, GROUP, kind, to, type);
+            else
+                norm_columns(r, at, col, n, (int)group, kind, to, type);
+        }
     }
-    for (; r < quarter; r++)
-        norm_rows_sum(x, (first + r) * channels, channels, 1, work[0], type);
+}
+
+/* How far ahead tensors that do not stay in caches are fetched: rows are read side by side, which a
+ * CPU does not predict. The four tensors of a batch norm that adds are fetched on CPUs with AMX only:
+ * others were slower (docs/lab/performance.md). */
+static inline int64_t norm_far(const dt_step *s, bool backward, dt_dtype type)
+{
+    enum { FAR = 1 << 13, NEAR = 1 << 10 };
+
+    if (!vec_large(&s->out_shape, type))
+        return 0;
+    if (backward && s->attr.add)
+        return dt_isa_current() >= DT_ISA_AMX ? DT_MAX(NEAR, GROUP * s->out_shape.c) : 0;
+    return DT_MAX(FAR, GROUP * s->out_shape.c);
+}
+
+/* ---- Forward ------------------------------------------------------------------------------- */
+
+/* Sums of x - shift over the rows of blocks. The shift is the mean of the block's first quarter: by
+ * Cauchy and Schwarz it is at most sqrt(3) standard deviations from the mean of the block, whatever
+ * the data, so taking sum^2 / rows from the squares later costs two bits at most. */
+static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+{
+    const dt_norm_area a = dt_norm_area_of(c);
+    norm_rows r = {
+        .x = c->in[0], .channels = a.plan.channels, .far = norm_far(c->step, false, type)};
+
+    for (int64_t block = first; block < first + count; block++) {
+        const int64_t row = dt_norm_row(&a.plan, block), end = dt_norm_row(&a.plan, block + 1);
+        const int64_t quarter = (end - row + 3) / 4;
+        float *const shift = dt_norm_work(&a, block, 0);
+        float *const sums[2] = {dt_norm_work(&a, block, 1), dt_norm_work(&a, block, 2)};
+        norm_block(&r, row, row + quarter, NORM_MEAN, (float *[2]){shift}, type);
 #pragma omp simd
-    for (int64_t i = 0; i < channels; i++)
-        work[0][i] /= (float)quarter;
-    for (r = 0; r + GROUP <= rows; r += GROUP) {
-        if (large)
-            ahead(x, (first + r) * channels, GROUP * channels, type);
-        norm_rows_squares(x, (first + r) * channels, channels, GROUP, work, type);
+        for (int64_t i = 0; i < a.plan.channels; i++)
+            shift[i] /= (float)quarter;
+        r.mean = shift;
+        norm_block(&r, row, end, NORM_SQUARES, sums, type);
     }
-    for (; r < rows; r++)
-        norm_rows_squares(x, (first + r) * channels, channels, 1, work, type);
 }
 
 /* Merge a block of n rows into the moments of the `before` rows before it. */
@@ -88,18 +185,6 @@ static inline void norm_fold(double *restrict mean, double *restrict m2, float *
         const dt_moment all = dt_moment_merge((dt_moment){before, mean[c], m2[c]}, block);
         mean[c] = all.mean;
         m2[c] = all.m2;
-    }
-}
-
-static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
-{
-    const dt_norm_area a = dt_norm_area_of(c);
-
-    for (int64_t block = first; block < first + count; block++) {
-        const int64_t row = dt_norm_row(&a.plan, block);
-        float *const work[3] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1),
-                                dt_norm_work(&a, block, 2)};
-        norm_block_sums(c, row, dt_norm_row(&a.plan, block + 1) - row, work, type);
     }
 }
 
@@ -141,51 +226,90 @@ static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count,
         norm_merge_lanes(&a, at, DT_MIN(left, NORM_LANES));
 }
 
-/* The n elements from `at` on, whose coefficients begin at `k`. */
-typedef void norm_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k, int64_t n,
-                        float *restrict to, dt_dtype type);
+/* A pass that makes each number of one or two others, and of its channel's coefficients. */
+typedef struct norm_pass {
+    dt_norm_area area;
+    const void *x, *other;
+    void *to;
+    pair_bits *mask; /* of what ReLU let through, or NULL */
+    bool past;
+    int64_t far;
+} norm_pass;
 
-/* Rows [first, first + count) of `out`, strip by strip; `one` is a constant, and so inlined. */
-static inline __attribute__((always_inline)) void norm_strips(const dt_call *c, int64_t first,
-                                                              int64_t count, void *out,
-                                                              norm_strip *one, dt_dtype type)
+static inline norm_pass norm_pass_of(const dt_call *c, const void *other, void *to, dt_dtype type)
 {
-    const dt_norm_area a = dt_norm_area_of(c);
-    const int64_t begin = first * a.plan.channels, end = begin + count * a.plan.channels;
-    strip s;
+    enum { FAR = 1 << 10 };
+    const dt_shape *shape = &c->step->out_shape;
 
-    strip_begin(&s, out, &c->step->out_shape, type);
-    for (int64_t at = begin, k = 0, n; at < end; at += n, k = k + n < a.wide ? k + n : 0) {
-        const int64_t most = DT_MIN(a.wide - k, STRIP), left = end - at;
-        n = DT_MIN(left, most);
-        one(c, &a, at, k, n, strip_at(&s, at, type), type);
-        strip_put(&s, at, n, type);
-    }
-    strip_fence(&s);
+    return (norm_pass){.area = dt_norm_area_of(c),
+                       .x = c->in[0],
+                       .other = other,
+                       .to = to,
+                       .mask = dt_norm_mask(c),
+                       .past = vec_past(shape, type),
+                       .far = vec_large(shape, type) ? FAR : 0};
 }
 
-static inline void norm_apply_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
-                                    int64_t n, float *restrict to, dt_dtype type)
-{
-    const bool add = c->step->attr.add, positive = c->step->attr.relu;
-    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
-    const float *restrict beta = a->beta + k;
-    const void *restrict in = c->in[0], *restrict other = c->in[1];
+/* Elements [at, at + n), whose coefficients begin at k. */
+typedef void norm_pair(const norm_pass *p, int64_t at, int64_t k, int64_t n, bool add, bool relu,
+                       dt_dtype type);
 
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float y = (get(in, at + i, type) - shift[i]) * scale[i] + beta[i];
-        if (add)
-            y += get(other, at + i, type);
-        if (positive)
-            y = relu(y);
-        to[i] = y;
+/* Rows [first, first + count); `one` and what is fused are constants. */
+VECTOR void norm_run(const norm_pass *p, int64_t first, int64_t count, norm_pair *one, bool add,
+                     bool relu, dt_dtype type)
+{
+    const int64_t channels = p->area.plan.channels, end = (first + count) * channels;
+
+    for (int64_t at = first * channels; at < end; at += p->area.wide) {
+        const int64_t wide = DT_MIN(p->area.wide, end - at);
+        int64_t k = 0;
+        for (; k + PAIR <= wide; k += PAIR)
+            one(p, at + k, k, PAIR, add, relu, type);
+        if (k < wide)
+            one(p, at + k, k, wide - k, add, relu, type);
     }
+    vec_fence(p->past);
+}
+
+VECTOR void norm_fused(const dt_call *c, int64_t first, int64_t count, const norm_pass *p,
+                       norm_pair *one, dt_dtype type)
+{
+    if (c->step->attr.add)
+        norm_run(p, first, count, one, true, true, type);
+    else if (c->step->attr.relu)
+        norm_run(p, first, count, one, false, true, type);
+    else
+        norm_run(p, first, count, one, false, false, type);
+}
+
+VECTOR void norm_apply_pair(const norm_pass *p, int64_t at, int64_t k, int64_t n, bool add,
+                            bool relu, dt_dtype type)
+{
+    vec y[2], other[2] = {{0}};
+
+    pair_fetch(p->x, at, p->far, type);
+    pair_get(p->x, at, n, y, type);
+    if (add) {
+        pair_fetch(p->other, at, p->far, type);
+        pair_get(p->other, at, n, other, type);
+    }
+    for (int h = 0; h < 2; h++, k += VEC_LANES) {
+        y[h] = (y[h] - vec_load(p->area.shift + k)) * vec_load(p->area.scale + k) +
+               vec_load(p->area.beta + k);
+        if (add)
+            y[h] += other[h];
+        if (relu)
+            y[h] = vec_relu(y[h]);
+    }
+    if (add && p->mask)
+        p->mask[at / PAIR] = pair_above(y, norm_least(type));
+    pair_put(p->to, at, n, y, p->past, type);
 }
 
 static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    norm_strips(c, first, count, c->out, norm_apply_strip, type);
+    const norm_pass p = norm_pass_of(c, c->in[1], c->out, type);
+    norm_fused(c, first, count, &p, norm_apply_pair, type);
 }
 
 /* ---- Batch norm: backward ---------------------------------------------------------------------
@@ -193,17 +317,33 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
  * dy' is dy where the fused ReLU let it through. If nothing was added before the ReLU, that is
  * recomputed from x by forward's operations: one tensor less to read, and the same answer. */
 
-/* The largest number that is stored as zero: half of the smallest bf16, since the tie rounds to
- * zero. */
-static inline float norm_least(dt_dtype type)
+static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    return type == DT_BF16 ? 0x1p-134f : 0.0f;
-}
+    const dt_norm_area a = dt_norm_area_of(c);
+    const norm_rows r = {.x = c->in[0],
+                         .d_out = c->d_out,
+                         .d_out2 = c->d_out2,
+                         .mask = dt_norm_mask(c),
+                         .out = c->out,
+                         .summand = c->d_in[1],
+                         .mean = a.shift,
+                         .scale = a.scale,
+                         .beta = a.beta,
+                         .channels = a.plan.channels,
+                         .far = norm_far(c->step, true, type)};
 
-static inline float norm_gate(float x, float shift, float scale, float beta, float dy,
-                              dt_dtype type)
-{
-    return (x - shift) * scale + beta <= norm_least(type) ? 0 : dy;
+    for (int64_t block = first; block < first + count; block++) {
+        float *const sums[2] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1)};
+        const int64_t row = dt_norm_row(&a.plan, block), end = dt_norm_row(&a.plan, block + 1);
+        if (c->step->attr.add && c->d_out2)
+            norm_block(&r, row, end, NORM_JOIN, sums, type);
+        else if (c->step->attr.add)
+            norm_block(&r, row, end, NORM_MASK, sums, type);
+        else if (c->step->attr.relu)
+            norm_block(&r, row, end, NORM_GATE, sums, type);
+        else
+            norm_block(&r, row, end, NORM_PLAIN, sums, type);
+    }
 }
 
 static inline void add_to_double(double *restrict to, const float *restrict from, int64_t count)
@@ -211,125 +351,6 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
         to[i] += (double)from[i];
-}
-
-typedef struct norm_gradient {
-    const void *x, *dy;
-    bool gate;                  /* dy is not yet dy' */
-    bool large;                 /* more than stays in caches */
-    const void *d_out, *d_out2; /* dy is made of them, row by row: */
-    void *summand;              /* where dy goes if there is a summand; may be d_out */
-    const void *out;            /* of the ReLU between d_out and summand */
-    const float *mean, *scale, *beta;
-} norm_gradient;
-
-/* Adds the sums of dy' and of dy' (x - mean) over `group` rows to work[0] and work[1].
- */
-static inline void norm_rows_gradient(const norm_gradient *n, int64_t at, int64_t channels,
-                                      int group, bool gate, float *const work[2], dt_dtype type)
-{
-    const void *restrict x = n->x, *restrict dy = n->dy;
-    const float *restrict mean = n->mean, *restrict scale = n->scale, *restrict beta = n->beta;
-    float *restrict sums = work[0], *restrict products = work[1];
-
-#pragma omp simd
-    for (int64_t c = 0; c < channels; c++) {
-        float sum = 0, product = 0;
-        for (int g = 0; g < group; g++) {
-            const int64_t i = at + g * channels + c;
-            const float at_x = get(x, i, type);
-            float d = get(dy, i, type);
-            if (gate)
-                d = norm_gate(at_x, mean[c], scale[c], beta[c], d, type);
-            sum += d;
-            product += d * (at_x - mean[c]);
-        }
-        sums[c] += sum;
-        products[c] += product;
-    }
-}
-
-static inline void norm_group_gradient(const norm_gradient *n, int64_t at, int64_t channels,
-                                       int group, float *const work[2], dt_dtype type)
-{
-    if (n->gate)
-        norm_rows_gradient(n, at, channels, group, true, work, type);
-    else
-        norm_rows_gradient(n, at, channels, group, false, work, type);
-}
-
-/* dy' of two readers' gradients, whose sum is rounded once. */
-static inline void norm_join(const norm_gradient *n, int64_t first, int64_t count, dt_dtype type)
-{
-    const void *restrict out = n->out, *restrict d_out2 = n->d_out2;
-    strip s = {.out = n->summand};
-
-    for (int64_t at = first, some; at < first + count; at += some) {
-        float *to = strip_at(&s, at, type);
-        some = DT_MIN(first + count - at, STRIP);
-#pragma omp simd
-        for (int64_t i = 0; i < some; i++) {
-            const float d = get(n->d_out, at + i, type) + get(d_out2, at + i, type);
-            to[i] = relu_gradient(get(out, at + i, type), d);
-        }
-        strip_put(&s, at, some, type);
-    }
-}
-
-/* Runs before the sums of some rows. Where the batch norm adds, writes dy', which the sums read,
- * as the gradient of what it adds; else prefetches large tensors. */
-static inline void norm_group_before(const norm_gradient *n, int64_t row, int64_t rows,
-                                     int64_t channels, dt_dtype type)
-{
-    const int64_t at = row * channels, count = rows * channels;
-
-    if (n->summand && n->d_out2)
-        norm_join(n, at, count, type);
-    else if (n->summand)
-        relu_mask(n->out, n->d_out, n->summand, at, count, type);
-    else if (n->large) {
-        ahead(n->x, at, count, type);
-        ahead(n->d_out, at, count, type);
-    }
-}
-
-/* Sums over rows [first, last) to work. */
-static inline void norm_block_gradient(const norm_gradient *n, int64_t first, int64_t last,
-                                       int64_t channels, float *const work[2], dt_dtype type)
-{
-    for (int k = 0; k < 2; k++)
-        memset(work[k], 0, (size_t)channels * sizeof(float));
-    for (; first + GROUP <= last; first += GROUP) {
-        norm_group_before(n, first, GROUP, channels, type);
-        norm_group_gradient(n, first * channels, channels, GROUP, work, type);
-    }
-    for (; first < last; first++) {
-        norm_group_before(n, first, 1, channels, type);
-        norm_group_gradient(n, first * channels, channels, 1, work, type);
-    }
-}
-
-static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
-{
-    const dt_norm_area a = dt_norm_area_of(c);
-    void *summand = c->step->attr.add ? c->d_in[1] : NULL; /* receives dy' */
-    const norm_gradient n = {.x = c->in[0],
-                             .mean = a.shift,
-                             .scale = a.scale,
-                             .beta = a.beta,
-                             .dy = summand ? summand : c->d_out,
-                             .d_out = c->d_out,
-                             .d_out2 = c->d_out2,
-                             .summand = summand,
-                             .out = c->out,
-                             .large = strip_large(&c->step->out_shape, type),
-                             .gate = c->step->attr.relu && !summand};
-
-    for (int64_t block = first; block < first + count; block++) {
-        float *const work[2] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1)};
-        norm_block_gradient(&n, dt_norm_row(&a.plan, block), dt_norm_row(&a.plan, block + 1),
-                            a.plan.channels, work, type);
-    }
 }
 
 static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
@@ -356,29 +377,30 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
 
 /* dx = gamma / std (dy' - mean(dy') - xhat mean(dy' xhat)), Ioffe & Szegedy 2015,
  * section 3. The gradient of the other summand already holds dy'. */
-static inline void norm_data_strip(const dt_call *c, const dt_norm_area *a, int64_t at, int64_t k,
-                                   int64_t n, float *restrict to, dt_dtype type)
+VECTOR void norm_data_pair(const norm_pass *p, int64_t at, int64_t k, int64_t n, bool add,
+                           bool relu, dt_dtype type)
 {
-    const bool have = c->step->attr.add;
-    const bool gate = c->step->attr.relu && !have;
-    const float *restrict shift = a->shift + k, *restrict scale = a->scale + k;
-    const float *restrict center = a->center + k, *restrict slope = a->slope + k;
-    const float *restrict beta = a->beta + k;
-    const void *restrict x = c->in[0], *restrict dy = have ? c->d_in[1] : c->d_out;
+    const dt_norm_area *a = &p->area;
+    vec x[2], d[2];
 
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        const float at_x = get(x, at + i, type);
-        float d = get(dy, at + i, type);
-        if (gate)
-            d = norm_gate(at_x, shift[i], scale[i], beta[i], d, type);
-        d -= center[i] + (at_x - shift[i]) * slope[i];
-        to[i] = d * scale[i];
+    pair_fetch(p->x, at, p->far, type);
+    pair_fetch(p->other, at, p->far, type);
+    pair_get(p->x, at, n, x, type);
+    pair_get(p->other, at, n, d, type);
+    for (int h = 0; h < 2; h++, k += VEC_LANES) {
+        x[h] -= vec_load(a->shift + k);
+        if (relu && !add)
+            d[h] = norm_gate(x[h], a->scale + k, a->beta + k, d[h], type);
+        d[h] -= vec_load(a->center + k) + x[h] * vec_load(a->slope + k);
+        d[h] *= vec_load(a->scale + k);
     }
+    pair_put(p->to, at, n, d, p->past, type);
 }
 
 static inline void norm_data_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    norm_strips(c, first, count, c->d_in[0], norm_data_strip, type);
+    const norm_pass p =
+        norm_pass_of(c, c->step->attr.add ? c->d_in[1] : c->d_out, c->d_in[0], type);
+    norm_fused(c, first, count, &p, norm_data_pair, type);
 }
 #endif

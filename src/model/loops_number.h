@@ -47,17 +47,4 @@ static inline void relu_mask(const void *restrict y, const void *dy, void *dx, i
     for (int64_t i = first; i < first + count; i++)
         put(dx, i, relu_gradient(get(y, i, type), get(dy, i, type)), type);
 }
-
-enum { AHEAD = 1 << 13 };
-
-/* Prefetches what is read after the `count` numbers from `at` on: rows are read side by side, which
- * a CPU does not predict. */
-static inline void ahead(const void *x, int64_t at, int64_t count, dt_dtype type)
-{
-    const int64_t size = (int64_t)dt_dtype_bytes(type);
-    const uintptr_t from = (uintptr_t)x + (uintptr_t)((at + DT_MAX(AHEAD, count)) * size);
-
-    for (uintptr_t i = 0; i < (uintptr_t)(count * size); i += 64)
-        __builtin_prefetch((const void *)(from + i));
-}
 #endif

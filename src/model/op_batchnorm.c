@@ -5,9 +5,9 @@
  * statistics.
  *
  *   param     gamma, beta [c]
- *   saved     mean, inverse standard deviation [c] float32
- *   backward  reads in[0]; with a sum also out. d_in[1], the gradient of the other summand, may be
- *             d_out's memory; d_out2 only with a sum */
+ *   saved     mean, inverse standard deviation [c] float32; with a sum, a bit for each number
+ *   backward  reads in[0]; with a sum the bits, or out where dt_norm_masks says no. d_in[1], the
+ *             gradient of the other summand, may be d_out's memory; d_out2 only with a sum */
 #include "loops.h"
 
 static dt_status batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
@@ -26,8 +26,8 @@ static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
     const dt_norm_plan p = dt_norm_plan_of(s);
 
-    s->saves = DT_SAVE_IN0 | (s->attr.add ? DT_SAVE_OUT : 0u);
-    s->saved_bytes = dt_norm_saved_bytes(&p);
+    s->saves = DT_SAVE_IN0 | (s->attr.add && !dt_norm_masks(s) ? DT_SAVE_OUT : 0u);
+    s->saved_bytes = dt_norm_saved_bytes(s);
     s->scratch_bytes = dt_norm_scratch_bytes(&p);
     return dt_loops_prepare(s, m);
 }

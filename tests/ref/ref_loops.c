@@ -4,7 +4,7 @@
 #include "model/loops.h"
 #include "oracle.h"
 
-static const dt_isa isas[] = {DT_ISA_PORTABLE, DT_ISA_AVX2, DT_ISA_AVX512};
+static const dt_isa isas[] = {DT_ISA_PORTABLE, DT_ISA_AVX2, DT_ISA_AVX512, DT_ISA_AVX512_BF16};
 enum { ISAS = sizeof isas / sizeof *isas };
 
 /* A test for each instruction set that this CPU has. */
@@ -29,25 +29,36 @@ static bool same_bf16(dt_bf16 a, dt_bf16 b)
 
 enum { NUMBERS = 1 << 16 };
 
-/* What a batch norm adds gets dy but for outputs <= 0; a NaN lets it through. */
-static void relu_backward_case(void *context)
+/* Every number is added to what is 0 after batch norm, as its mean: what a batch norm adds gets dy
+ * but for numbers <= 0; a NaN lets it through. Backward reads bits that forward left, or (channels
+ * that are no whole vectors) the output. */
+static void relu_case(void *context)
 {
+    const int64_t channels = *(const int64_t *)context;
     const test_spec spec = {.op = &dt_op_batchnorm,
-                            .in = {{1, 1, 1, NUMBERS}, {1, 1, 1, NUMBERS}},
-                            .attr = {.relu = true, .add = true},
+                            .in = {{1, 1, 1, channels}, {1, 1, 1, channels}},
+                            .attr = {.eps = 1, .relu = true, .add = true},
                             .type = DT_BF16};
     test_step t;
 
-    (void)context;
     test_step_create(&t, &spec);
-    dt_bf16 *y = t.out, *dy = t.d_out, *dx = t.d_in[1];
-    for (int i = 0; i < NUMBERS; i++) {
-        y[i] = (dt_bf16)i;
+    float *gamma = t.model.weights.master + t.net.param[0].offset;
+    const int64_t beta = (int64_t)(t.net.param[1].offset - t.net.param[0].offset);
+    dt_bf16 *other = t.in[1], *y = t.out, *dy = t.d_out, *dx = t.d_in[1];
+    for (int64_t i = 0; i < channels; i++) {
+        ((dt_bf16 *)t.in[0])[i] = 0x3f80; /* 1 */
+        gamma[i] = 1;
+        gamma[beta + i] = 0;
+        other[i] = (dt_bf16)i;
         dy[i] = dt_f32_to_bf16((float)(i % 251) - 125);
     }
+    test_step_run(&t, DT_FORWARD);
     test_step_run(&t, DT_BACKWARD);
-    for (int i = 0; i < NUMBERS; i++)
-        assert_int_equal(dx[i], dt_bf16_to_f32(y[i]) <= 0 ? 0 : dy[i]);
+    for (int64_t i = 0; i < channels; i++) {
+        const bool stops = dt_bf16_to_f32(other[i]) <= 0;
+        assert_true(stops ? dt_bf16_to_f32(y[i]) == 0 : same_bf16(y[i], other[i]));
+        assert_int_equal(dx[i], stops ? 0 : dy[i]);
+    }
     test_step_destroy(&t);
 }
 
@@ -72,7 +83,8 @@ static void sum_case(void *context)
 
 TEST(every_number_is_masked)
 {
-    with_each_isa(relu_backward_case, NULL);
+    for (int64_t channels = NUMBERS; channels <= NUMBERS + 1; channels++)
+        with_each_isa(relu_case, &channels);
 }
 
 TEST(every_number_is_rounded)

@@ -5,7 +5,7 @@
 #include "oracle.h"
 
 /* Batch norm: one row; fewer rows than a group of 4; several blocks and parts with a
- * rest; channels below, at and beyond a vector; more channels than a block has rows. */
+ * rest; channels below, at and beyond a pair of vectors; more channels than a block has rows. */
 static const test_spec norms[] = {
     {.op = &dt_op_batchnorm, .in = {{1, 1, 1, 3}}, .attr = {.eps = 0.5f}},
     {.op = &dt_op_batchnorm, .in = {{3, 1, 1, 1}}, .attr = {.eps = 1e-5f}},
@@ -18,6 +18,13 @@ static const test_spec norms[] = {
      .attr = {.eps = 1e-5f, .relu = true, .add = true}},
     {.op = &dt_op_batchnorm,
      .in = {{3, 19, 11, 67}, {3, 19, 11, 67}},
+     .attr = {.eps = 1e-5f, .relu = true, .add = true},
+     .second = true},
+    {.op = &dt_op_batchnorm, /* whole vectors: backward reads bits in place of the output */
+     .in = {{3, 19, 11, 96}, {3, 19, 11, 96}},
+     .attr = {.eps = 1e-5f, .relu = true, .add = true}},
+    {.op = &dt_op_batchnorm,
+     .in = {{3, 19, 11, 96}, {3, 19, 11, 96}},
      .attr = {.eps = 1e-5f, .relu = true, .add = true},
      .second = true},
 };
