@@ -141,7 +141,7 @@ static inline int64_t norm_far(const dt_step *s, bool backward, dt_dtype type)
     if (!vec_large(&s->out_shape, type))
         return 0;
     if (backward && s->attr.add)
-        return dt_isa_current() >= DT_ISA_AMX ? DT_MAX(NEAR, GROUP * s->out_shape.c) : 0;
+        return dt_isa_current() >= DT_ISA_AMX ? NEAR : 0;
     return DT_MAX(FAR, GROUP * s->out_shape.c);
 }
 
