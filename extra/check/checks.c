@@ -143,7 +143,7 @@ static dt_status run_again(dt_checks *c)
     float *grad = r->check_room.mem;
     dt_result result;
 
-    dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, p->shard, NULL));
+    DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, p->shard, NULL)));
     dt_exec *e = now[0];
     dt_loader_train(r->loader, c->epoch, c->epoch_step, p->shard, dt_exec_input(e),
                     dt_exec_labels(e));

@@ -1,8 +1,6 @@
 /* contexts.c - plans bound to memory, one place for each shard of a wave. */
 #include "run.h"
 
-#include <assert.h>
-
 dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mode)
 {
     int i = 0;
@@ -95,15 +93,18 @@ void dt_contexts_close(dt_contexts *c)
     *c = (dt_contexts){0};
 }
 
-void dt_contexts_find(dt_contexts *c, int k, int64_t images)
+dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
 {
     c->now[k] = NULL;
+    if (images == 0)
+        return DT_OK;
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
         if (dt_plan_batch(c->plan[i]) == images) {
             c->now[k] = c->exec[k * DT_MAX_PLANS + i];
             c->which[k] = i;
         }
-    assert(c->now[k] || images == 0);
+    return c->now[k] ? DT_OK
+                     : dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)images);
 }
 
 /* Plans of all batch sizes have the same steps. The test's statistics are the running ones. */

@@ -83,7 +83,7 @@ static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
     dt_contexts *c = &r->test;
 
     for (int i = 0; i < c->width; i++)
-        dt_contexts_find(c, i, chunk_images(r, k - c->first_home + i));
+        DT_TRY(dt_contexts_find(c, i, chunk_images(r, k - c->first_home + i)));
     dt_exec *e = c->now[c->first_home];
     DT_TRY(run_chunks(r, first, count, views));
     if (e)

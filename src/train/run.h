@@ -237,7 +237,7 @@ static inline bool dt_contexts_home(const dt_contexts *c, int k)
 /* The wave of the contexts that c->now has. Local. */
 dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
 /* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
-void dt_contexts_find(dt_contexts *c, int k, int64_t images);
+dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
 
 /* ---- Layers that are cut over ranks: what extra/split adds ---- */
 

@@ -17,14 +17,15 @@ static void clear_shard(const dt_run *r, int k)
 
 /* The images of the wave's shards, from `first` on, straight into the network's input. An uneven
  * last batch may leave a shard without images: its leaves are +0.0. */
-static void load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
+static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
 {
     const int64_t n = dt_loader_batch(r->loader, step);
     dt_contexts *c = &r->contexts;
 
     for (int k = 0; k < c->width; k++) {
+        const int64_t size = dt_shard_size(n, (int)r->o.shards, first + k, NULL);
         const bool home = dt_contexts_home(c, k);
-        dt_contexts_find(c, k, dt_shard_size(n, (int)r->o.shards, first + k, NULL));
+        DT_TRY(dt_contexts_find(c, k, size));
         for (int d = 0; d < r->domains; d++) /* all ranks of a group compute its cut layers */
             c->grad[d][k] =
                 home || d == DT_SLAB_CUT ? dt_exchange_leaf(r->domain[d].exchange) : NULL;
@@ -36,6 +37,7 @@ static void load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
                         dt_exec_labels(c->now[k]));
         DT_OBSERVE(r->observed, shard, first + k, c->grad[DT_SLAB_HOME][k]);
     }
+    return DT_OK;
 }
 
 /* Backward reports how much of the gradient is final: the exchange sends that meanwhile. */
@@ -75,7 +77,7 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     const dt_wave wave = dt_contexts_wave(r, c);
 
     dt_activity_phase(DT_AT_data);
-    load_wave(r, epoch, step, first);
+    DT_TRY(load_wave(r, epoch, step, first));
     dt_activity_phase(DT_AT_forward);
     DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
     DT_TRY(dt_grid_moments(r));
