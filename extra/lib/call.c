@@ -46,11 +46,13 @@ static dt_status same(comparison *c, const char *what, int64_t value, const char
     const uint64_t odd = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
     char name[256], number[32];
 
-    snprintf(number, sizeof number, "%lld", (long long)value);
-    text = text ? text : number;
-    c->key = c->key * odd + dt_hash_bytes(text, strlen(text)).low;
+    const dt_digest digest =
+        text ? dt_hash_bytes(text, strlen(text)) : dt_hash_bytes(&value, sizeof value);
+    c->key = c->key * odd + digest.low;
     if (!c->each)
         return DT_OK;
+    snprintf(number, sizeof number, "%lld", (long long)value);
+    text = text ? text : number;
     snprintf(name, sizeof name, "%s of %s in group '%s'", what, dtd_call_name[current], c->g->name);
     return dt_comm_same(c->g->comm, &(dt_field){name, text}, 1);
 }

@@ -29,7 +29,9 @@ enum { DT_SHAPE_CHARS = 200 };
 const char *dt_shape_text(int rank, const int64_t *shape, char out[DT_SHAPE_CHARS]);
 
 typedef struct dt_safetensors_content {
-    dt_tensor *tensor; /* [tensors], in any order: name, dtype, rank, shape */
+    /* [tensors], in any order: name, dtype, rank, shape; never an open file's list, since a writer
+     * sets offset and bytes. */
+    dt_tensor *tensor;
     size_t tensors;
     const dt_field *metadata; /* [fields] */
     size_t fields;

@@ -130,11 +130,11 @@ static dt_status check_contents(dt_rundir *d, const dt_options *o, bool takes_ov
 {
     struct dirent **entry = NULL;
     const int n = scandirat(d->folder, ".", &entry, NULL, NULL);
-    const bool run = dt_folder_has(d->folder, "options.yaml");
     char other[NAME_MAX + 1] = "";
 
     if (n < 0)
         return rundir_error(d->path, "listing it");
+    const bool run = dt_folder_has(d->folder, "options.yaml");
     for (int i = 0; i < n; i++) {
         if (!is_nothing(d, o, entry[i]->d_name))
             snprintf(other, sizeof other, "%s", entry[i]->d_name);
