@@ -187,7 +187,7 @@ static dt_status replay_check(dt_checks *c)
     dt_replay *p = &c->replay;
     dt_comm *comm = c->run->comm;
     /* whose shards, by dt_shards_of, have this one among them */
-    const int owner = ((p->shard + 1) * comm->world - 1) / (int)c->run->o.shards;
+    const int owner = (int)(((p->shard + INT64_C(1)) * comm->world - 1) / c->run->o.shards);
     char host[DT_HOST_CHARS] = "";
     dt_status st = DT_OK;
 

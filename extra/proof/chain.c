@@ -188,7 +188,8 @@ static dt_status mark(void **state, dt_run *r, dt_mark when, dt_report *report, 
     if (when != DT_MARK_STEP)
         DT_TRY(dt_grid_collect(r));
     if (r->comm->rank == 0) {
-        (void)sscanf(at->chain, "%64s %64s %64s", c.link, c.recipe, c.lines); /* or it is "" */
+        if (strlen(at->chain) == 3 * DT_SHA_CHARS - 1)
+            (void)sscanf(at->chain, "%64s %64s %64s", c.link, c.recipe, c.lines);
         st = when == DT_MARK_BEGIN   ? begin(r, report, at, &c)
              : when == DT_MARK_STEP  ? step(report, &c)
              : when == DT_MARK_EPOCH ? epoch(r, report, at, &c)

@@ -4,7 +4,7 @@
 #include <ftw.h>
 #include <sys/random.h>
 
-enum { START_CHARS = 8192 };
+enum { START_CHARS = 9216 };
 
 /* Epochs first to last, which one training repeats; all ranks have the same. */
 typedef struct stretch {
@@ -135,7 +135,7 @@ static dt_status fill_stretch(const dt_proof *p, const dt_link *l, stretch *t)
     const bool whole = strncmp(dt_proof_text(options, "grad_compress"), "2bit", 4) == 0;
     const size_t length = json_dumpb(start->said, t->start, sizeof t->start - 1, JSON_COMPACT);
 
-    if (length == 0 || length >= sizeof t->start)
+    if (!json_is_object(options) || length == 0 || length >= sizeof t->start)
         return dt_fail(DT_FORMAT, "epoch %lld: its recipe cannot be read", (long long)l->epoch);
     t->first = t->last = l->epoch;
     t->steps = l->step;

@@ -109,11 +109,11 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 
 /* Write the images and labels of one shard of a training batch: images
  * [size][image_size][image_size][3], labels [size], where size is the shard's; `epoch` from 0 on.
- * The crop's place is random, a flip has probability 1/2. Padding is black before normalising, as
- * torchvision does it. With cutout a square becomes the mean, which is normalised to 0; its centre
- * may be any pixel of the crop. Then the image is normalised and resized (bilinear, half-pixel
- * centres). If the resize rounds to bytes, the square becomes the byte nearest the mean; the image
- * is resized, then normalised. */
+ * The crop's place is random; a flip that does not alternate has probability 1/2. Padding that is
+ * not mirrored is black before normalising, as torchvision does it. With cutout a square becomes
+ * the mean, which is normalised to 0; its centre may be any pixel of the crop. Then the image is
+ * normalised and resized (bilinear, half-pixel centres). If the resize rounds to bytes, the square
+ * becomes the byte nearest the mean; the image is resized, then normalised. */
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
 /* Test images [first, first + count), normalised and resized only. shift: moved by so many pixels
