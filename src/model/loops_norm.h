@@ -125,6 +125,8 @@ VECTOR void norm_block(const norm_rows *r, int64_t first, int64_t last, norm_kin
             const int64_t at = row * channels + col, n = DT_MIN(PAIR, channels - col);
             if (group == GROUP && n == PAIR)
                 norm_columns(r, at, col, PAIR, GROUP, kind, to, type);
+            else if (group == GROUP && n == VEC_LANES)
+                norm_columns(r, at, col, VEC_LANES, GROUP, kind, to, type);
             else
                 norm_columns(r, at, col, n, (int)group, kind, to, type);
         }

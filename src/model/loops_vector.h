@@ -215,16 +215,16 @@ VECTOR vec vec_get(const void *x, int64_t i, dt_dtype type)
 /* Missing numbers are 0. */
 VECTOR void pair_get(const void *x, int64_t i, int64_t n, vec v[2], dt_dtype type)
 {
-    float all[PAIR] = {0};
-
-    if (n == PAIR) {
-        v[0] = vec_get(x, i, type);
-        v[1] = vec_get(x, i + VEC_LANES, type);
-        return;
+    for (int h = 0; h < 2; h++, i += VEC_LANES, n -= VEC_LANES) {
+        float all[VEC_LANES] = {0};
+        if (n >= VEC_LANES) {
+            v[h] = vec_get(x, i, type);
+            continue;
+        }
+        for (int64_t k = 0; k < n; k++)
+            all[k] = get(x, i + k, type);
+        v[h] = vec_load(all);
     }
-    for (int64_t k = 0; k < n; k++)
-        all[k] = get(x, i + k, type);
-    memcpy(v, all, sizeof all);
 }
 
 /* Large tensors are stored past the caches, which saves reading the lines that are overwritten. */
@@ -248,17 +248,19 @@ VECTOR void vec_store(void *to, vec_halves v, bool past)
 VECTOR void pair_store(void *x, int64_t i, int64_t n, const vec v[2], vec_halves half, bool past,
                        dt_dtype type)
 {
-    float all[PAIR];
+    const int64_t first = n < VEC_LANES ? 0 : VEC_LANES;
+    const size_t size = dt_dtype_bytes(type);
+    char *const to = (char *)x + (size_t)i * size;
 
     if (n < PAIR) {
-        memcpy(all, v, sizeof all);
-        for (int64_t k = 0; k < n; k++)
-            put(x, i + k, all[k], type);
+        memcpy(to, type == DT_BF16 ? (const void *)&half : v, (size_t)first * size);
+        for (int64_t k = first; k < n; k++)
+            put(x, i + k, v[k / VEC_LANES][k % VEC_LANES], type);
     } else if (type == DT_BF16)
-        vec_store((dt_bf16 *)x + i, half, past);
+        vec_store(to, half, past);
     else
         for (int h = 0; h < 2; h++)
-            vec_store((float *)x + i + h * VEC_LANES, (vec_halves)v[h], past);
+            vec_store(to + h * VEC_LANES * 4, (vec_halves)v[h], past);
 }
 
 /* v becomes what is stored, in which bf16 is rounded. */
