@@ -128,14 +128,29 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
     return w < 1 ? 1 : w;
 }
 
+dt_attr dt_net_affine(const dt_net *net, int x, int64_t out, int k, bool bias)
+{
+    const dt_shape *s = &net->own->shape[x];
+    const int64_t pixels = k > 0 ? k * k : s->h * s->w;
+    const float bound = (float)(1.0 / sqrt((double)(pixels * s->c)));
+    const int pad = (k - 1) / 2;
+
+    return (dt_attr){.out = out,
+                     .kernel = {k, k},
+                     .stride = {1, 1},
+                     .pad = {pad, pad, pad, pad},
+                     .bias = bias,
+                     .init_weight = {-bound, bound},
+                     .init_bias = {-bound, bound}};
+}
+
 int dt_net_pool_linear(dt_net *net, int x)
 {
     const int side = (int)net->own->shape[x].h;
     x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
                    x, -1, "pool");
-    const float bound = (float)(1.0 / sqrt((double)net->own->shape[x].c));
-    const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
-    return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
+    return dt_net_add(net, &dt_op_linear, dt_net_affine(net, x, net->spec.classes, 0, false), x, -1,
+                      "linear");
 }
 
 /* ---- Creation ------------------------------------------------------------------------- */
