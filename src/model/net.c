@@ -233,11 +233,9 @@ void dt_net_destroy(dt_net *net)
 
 bool dt_net_is_head(const dt_net *net, size_t i)
 {
-    for (int n = 0; n < net->own->nodes; n++)
-        for (int k = 0; k < net->own->node[n].n_param; k++)
-            if ((size_t)net->own->node[n].param[k] == i)
-                return net->own->node[n].out == net->own->logits;
-    return false;
+    const dt_node *head = &net->own->node[net->ops - 1];
+
+    return i + (size_t)head->n_param >= net->params;
 }
 
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
