@@ -63,6 +63,7 @@ struct dt_net {          /* read only */
     size_t slab_floats;     /* master, gradient, momentum: each */
     size_t norm_channels;   /* running mean, running variance: each */
     size_t weight_total;    /* numbers of all parameters, without padding */
+    size_t largest;         /* numbers of the largest parameter */
     bool whitens;           /* the first one is made of the images: dt_model_whiten */
     size_t ops;             /* operations, the last of which makes the logits; the loss is none */
     struct dt_net_own *own; /* private to src/model and to extras: net.h */

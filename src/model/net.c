@@ -60,6 +60,7 @@ dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param
     p->epochs = kind == DT_BIAS ? n->attr.bias_epochs : 0;
     net->own->init[net->params] = init;
     net->weight_total += p->count;
+    net->largest = DT_MAX(net->largest, p->count);
     n->param[n->n_param++] = (int)net->params++;
     return DT_OK;
 }

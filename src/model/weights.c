@@ -47,14 +47,6 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-static size_t largest_param(const dt_net *net)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < net->params; i++)
-        largest = DT_MAX(largest, net->param[i].count);
-    return largest;
-}
-
 /* Output channel by output channel. */
 void dt_model_place(dt_model *m, size_t param, const float *file)
 {
@@ -88,7 +80,7 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
     const dt_net *net = m->net;
     float *file = NULL;
 
-    DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "initial weights"));
+    DT_TRY(dt_calloc(&file, net->largest, sizeof *file, "initial weights"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
         const dt_init *init = &net->own->init[i];
@@ -156,7 +148,7 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab)
 {
     float *file = NULL;
 
-    DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "the weights hash"));
+    DT_TRY(dt_calloc(&file, net->largest, sizeof *file, "the weights hash"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
         dt_param_to_file(p, slab + p->offset, file);
