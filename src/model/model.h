@@ -51,7 +51,8 @@ typedef struct dt_param {
 typedef struct dt_norm { /* one batch norm's running statistics */
     char name[64];       /* "layer1.0.bn1": prefix of running_mean, running_var */
     size_t channels;
-    size_t offset; /* of its first channel among all batch-norm channels */
+    size_t offset;  /* of its first channel among all batch-norm channels */
+    float momentum; /* of running statistics, in PyTorch's sense */
 } dt_norm;
 
 struct dt_net {          /* read only */

@@ -69,9 +69,9 @@ void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels)
 {
     dt_norm *norm = &net->norm[net->norms];
 
-    *norm = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
+    *norm = (dt_norm){
+        .channels = (size_t)channels, .offset = net->norm_channels, .momentum = n->attr.momentum};
     snprintf(norm->name, sizeof norm->name, "%s", n->name);
-    net->own->norm_momentum[net->norms] = n->attr.momentum;
     net->norm_channels += (size_t)channels;
     n->norm = (int)net->norms++;
 }

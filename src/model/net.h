@@ -36,12 +36,11 @@ struct dt_net_own {
     int nodes;
     dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
     int values;
-    int logits;                        /* value id */
-    dt_param param[DT_MAX_PARAMS];     /* state_dict order */
-    dt_init init[DT_MAX_PARAMS];       /* of param */
-    dt_norm norm[DT_MAX_NODES];        /* state_dict order */
-    float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
-    dt_status status;                  /* sticky */
+    int logits;                    /* value id */
+    dt_param param[DT_MAX_PARAMS]; /* state_dict order */
+    dt_init init[DT_MAX_PARAMS];   /* of param */
+    dt_norm norm[DT_MAX_NODES];    /* state_dict order */
+    dt_status status;              /* sticky */
 };
 
 /* Append a node; in1 is -1 when absent. The name is a printf format. */

@@ -107,10 +107,9 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
     const dt_net *net = m->net;
 
     for (size_t i = 0; i < net->norms; i++) {
-        const double keep = 1.0 - (double)net->own->norm_momentum[i];
-        const double take = (double)net->own->norm_momentum[i];
-        for (size_t k = 0; k < net->norm[i].channels; k++) {
-            const size_t c = net->norm[i].offset + k;
+        const dt_norm *n = &net->norm[i];
+        const double take = (double)n->momentum, keep = 1 - take;
+        for (size_t c = n->offset; c < n->offset + n->channels; c++) {
             const dt_moment b = moments[c];
             const double var = b.count > 1 ? b.m2 / (b.count - 1) : b.m2;
             m->weights.running_mean[c] =
