@@ -137,7 +137,7 @@ struct dt_op {
     dt_status (*declare)(dt_net *net, dt_node *n, const dt_shape *in);
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
     dt_status (*prepare)(dt_step *s, dt_model *m);
-    /* Hot path: no allocation, no I/O, no locks. */
+    /* Hot path: no allocation, no I/O, no locks. NULL: nothing to do. */
     void (*forward)(const dt_call *c);
     /* Writes d_in and d_param, never adds: where a value fans out, the plan inserts a fork, or the
      * producer, a batchnorm with `add`, adds d_out2. */

@@ -158,7 +158,9 @@ static inline void test_step_run(test_step *t, dt_way way)
 
     if (op->local[way] && t->step.mode == DT_TRAIN)
         op->local[way](&t->call);
-    (way == DT_FORWARD ? op->forward : op->backward)(&t->call);
+    void (*const pass)(const dt_call *c) = way == DT_FORWARD ? op->forward : op->backward;
+    if (pass)
+        pass(&t->call);
 }
 
 static inline void test_step_destroy(test_step *t)
