@@ -43,12 +43,11 @@ dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels
 
 /* ---- Builder ------------------------------------------------------------------------ */
 
-dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
-                           int rank, const int64_t *dim, dt_init init)
+void dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind, int rank,
+                      const int64_t *dim, dt_init init)
 {
-    if (n->n_param == DT_MAX_PARAM)
-        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", n->name, DT_MAX_PARAM);
     dt_param *p = &net->param[net->params];
+
     *p = (dt_param){.kind = kind, .rank = rank, .count = 1, .pixels = 1};
     snprintf(p->name, sizeof p->name, "%s.%s", n->name, suffix);
     for (int i = 0; i < rank; i++) {
@@ -62,7 +61,6 @@ dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param
     net->weight_total += p->count;
     net->largest = DT_MAX(net->largest, p->count);
     n->param[n->n_param++] = (int)net->params++;
-    return DT_OK;
 }
 
 void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels)
@@ -84,7 +82,7 @@ static dt_status net_append(dt_net *net, dt_node *n)
         in[i] = net->own->shape[n->in[i]];
     DT_TRY(n->op->infer(n, in, &net->own->shape[net->own->values]));
     if (n->op->declare)
-        DT_TRY(n->op->declare(net, n, in));
+        n->op->declare(net, n, in);
     n->out = net->own->values++;
     return DT_OK;
 }

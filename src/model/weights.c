@@ -84,10 +84,10 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
         const dt_init *init = &net->own->init[i];
-        if (init->kind == DT_INIT_NORMAL)
-            dt_fill_normal(file, p->count, init->a, seed, DT_STREAM_INIT, (uint32_t)i);
+        if (init->normal)
+            dt_fill_normal(file, p->count, (double)init->low, seed, DT_STREAM_INIT, (uint32_t)i);
         else
-            dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
+            dt_fill_uniform(file, p->count, init->low, init->high, seed, DT_STREAM_INIT,
                             (uint32_t)i);
         if (init->dirac)
             init_dirac(p, file);
