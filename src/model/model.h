@@ -216,22 +216,27 @@ enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
 
 /* ---- Execution --------------------------------------------------------------------------- */
 
-typedef struct dt_exec dt_exec;
+typedef struct dt_result {
+    double loss_sum; /* sum of the samples' losses, added in sample order */
+    int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
+} dt_result;
+
+typedef struct dt_exec {
+    void *input;         /* [batch][image][image][3] in the plan's precision, for the loader */
+    int32_t *labels;     /* [batch], for the loader */
+    const float *logits; /* of the last forward: [batch][classes] */
+    /* Private to src/model: */
+    const dt_plan *plan;  /* borrowed */
+    struct dt_call *call; /* [plan->steps], owned */
+    char *arena;          /* borrowed */
+    dt_result result;
+} dt_exec;
 /* arena, scratch: borrowed, 64-byte aligned, of the plan's sizes; the model must be bound.
  * Several execs may share memory if they are not used at the same time. *e is to be destroyed
  * whatever the outcome. */
 dt_status dt_exec_create(dt_exec **e, const dt_plan *p, void *arena, void *scratch) DT_MUST_CHECK;
 void dt_exec_destroy(dt_exec *e);
 
-/* Where the loader writes the images: [batch][image][image][3] in the plan's precision. */
-void *dt_exec_input(dt_exec *e);
-/* Where it writes the labels: [batch]. */
-int32_t *dt_exec_labels(dt_exec *e);
-
-typedef struct dt_result {
-    double loss_sum; /* sum of the samples' losses, added in sample order */
-    int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
-} dt_result;
 /* Called after each backward step with the number of floats of the gradients of DT_SLAB_HOME and
  * DT_SLAB_CUT that are final (it never falls); the last call passes all. */
 typedef struct dt_observer {
@@ -307,8 +312,6 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
 
-/* The logits of the last forward: [batch][classes] float32. */
-const float *dt_exec_logits(const dt_exec *e);
 /* Index of a sample's largest logit, as the loss has it; the lowest wins. */
 int64_t dt_logits_choose(const float *z, int64_t classes);
 #endif

@@ -163,13 +163,13 @@ static inline void golden_batch(golden *g, dt_exec *exec)
 {
     const size_t side = (size_t)g->n.net->spec.image_size;
     const size_t batch = (size_t)g->batch, count = batch * side * side * 3;
-    int32_t *labels = dt_exec_labels(exec);
+    int32_t *labels = exec->labels;
     float *images = NULL;
 
     assert_ok(dt_calloc(&images, count, sizeof *images, "the images"));
     dt_fill_normal(images, count, 1.0, g->seed, DT_STREAM_TEST, GOLDEN_IMAGES);
     golden_hash(g, "images_xxh3", dt_hash_bytes(images, count * sizeof *images));
-    test_round(dt_exec_input(exec), images, count, g->spec->precision);
+    test_round(exec->input, images, count, g->spec->precision);
     for (size_t i = 0; i < batch; i++) {
         uint32_t bits[4];
         dt_random(g->seed, DT_STREAM_TEST, 0, i, 0, bits);

@@ -162,8 +162,8 @@ static inline void wave_input(wave *t, const void *images, const int32_t *labels
         const size_t n = (size_t)t->size[k];
         if (n == 0)
             continue;
-        memcpy(dt_exec_input(t->exec[k]), from, n * image_bytes);
-        memcpy(dt_exec_labels(t->exec[k]), labels, n * sizeof *labels);
+        memcpy(t->exec[k]->input, from, n * image_bytes);
+        memcpy(t->exec[k]->labels, labels, n * sizeof *labels);
         from += n * image_bytes;
         labels += n;
     }
