@@ -39,7 +39,7 @@ static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
     for (int s = r->first_shard; s < r->end_shard; s++) {
         const int64_t images = dt_shard_size(r->global_batch, (int)r->o.shards, s, NULL);
         for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++) {
-            if (dt_plan_batch(plan[i]) != images)
+            if (plan[i]->batch != images)
                 continue;
             const dt_work work = dt_plan_work(plan[i], step, pass);
             sum.flops += work.flops;

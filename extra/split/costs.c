@@ -16,7 +16,7 @@ void dt_costs_graph(const dt_net *net, const dt_plan *plan, double scale, dt_dty
     int at = 0;
 
     node[0] = (dt_search_node){.kind = DT_SEARCH_HOME, .in = {-1, -1}};
-    node[0].bytes[0] = scale * (double)dt_plan_batch(plan) * 3 * pixels * each;
+    node[0].bytes[0] = scale * (double)plan->batch * 3 * pixels * each;
     for (int i = 0; i < plan->steps; i++) {
         const dt_node *of = &plan->node[i];
         const dt_value *out = &plan->value[of->out];

@@ -201,11 +201,13 @@ typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
                          bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
-int64_t dt_plan_batch(const dt_plan *p);
-size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
-size_t dt_plan_scratch_bytes(const dt_plan *p); /* may be shared by all plans */
-/* Identifies steps, shapes, types and offsets, not kernels: ranks' CPUs may differ. */
-dt_digest dt_plan_digest(const dt_plan *p);
+typedef struct dt_plan_facts {
+    int64_t batch;
+    size_t arena_bytes;   /* activations and their gradients */
+    size_t scratch_bytes; /* may be shared by all plans */
+    dt_digest digest; /* of steps, shapes, types and offsets, not kernels: ranks' CPUs may differ */
+} dt_plan_facts;
+dt_plan_facts dt_plan_ask(const dt_plan *p);
 
 /* Forward, and backward's two halves: the gradients of the input, and of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */

@@ -118,12 +118,12 @@ static inline void golden_bind_model(golden *g)
 /* The two plans are never used at the same time and share their memory. */
 static inline void golden_bind(golden *g)
 {
-    size_t arena = dt_plan_arena_bytes(g->plan), scratch = dt_plan_scratch_bytes(g->plan);
+    size_t arena = dt_plan_ask(g->plan).arena_bytes, scratch = dt_plan_ask(g->plan).scratch_bytes;
 
-    if (dt_plan_arena_bytes(g->eval_plan) > arena)
-        arena = dt_plan_arena_bytes(g->eval_plan);
-    if (dt_plan_scratch_bytes(g->eval_plan) > scratch)
-        scratch = dt_plan_scratch_bytes(g->eval_plan);
+    if (dt_plan_ask(g->eval_plan).arena_bytes > arena)
+        arena = dt_plan_ask(g->eval_plan).arena_bytes;
+    if (dt_plan_ask(g->eval_plan).scratch_bytes > scratch)
+        scratch = dt_plan_ask(g->eval_plan).scratch_bytes;
     golden_bind_model(g);
     assert_ok(dt_slab_create(&g->arena, arena, "activations"));
     assert_ok(dt_slab_create(&g->scratch, scratch, "scratch"));

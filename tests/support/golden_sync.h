@@ -29,8 +29,8 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL, false));
     golden_bind_model(g);
     wave_bind(&s->t);
-    assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
-    assert_ok(dt_slab_create(&g->scratch, dt_plan_scratch_bytes(g->eval_plan), "scratch"));
+    assert_ok(dt_slab_create(&g->arena, dt_plan_ask(g->eval_plan).arena_bytes, "evaluation"));
+    assert_ok(dt_slab_create(&g->scratch, dt_plan_ask(g->eval_plan).scratch_bytes, "scratch"));
     assert_ok(dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
     golden_weights(g);
 }
