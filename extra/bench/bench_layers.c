@@ -40,8 +40,7 @@ static dt_work work_of(const dt_run *r, size_t step, dt_pass pass)
         const dt_work work = dt_plan_work(plan[i], step, pass);
         int64_t shards = 0;
         for (int s = r->first_shard; s < r->end_shard; s++)
-            shards += dt_shard_size(r->o.global_batch, (int)r->o.shards, s, NULL) ==
-                      dt_plan_batch(plan[i]);
+            shards += dt_shard_size(r->o.global_batch, (int)r->o.shards, s, NULL) == plan[i]->batch;
         sum.flops += shards * work.flops;
         sum.bytes += shards * work.bytes;
     }

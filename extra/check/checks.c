@@ -145,8 +145,7 @@ static dt_status run_again(dt_checks *c)
 
     DT_TRY(dt_contexts_find(&r->contexts, 0, dt_shard_size(n, (int)r->o.shards, p->shard, NULL)));
     dt_exec *e = now[0];
-    dt_loader_train(r->loader, c->epoch, c->epoch_step, p->shard, dt_exec_input(e),
-                    dt_exec_labels(e));
+    dt_loader_train(r->loader, c->epoch, c->epoch_step, p->shard, e->input, e->labels);
     DT_TRY(dt_exec_forward(&alone, NULL, &result));
     DT_TRY(dt_exec_backward(&alone, (double)n / r->sample_weight, &grad, NULL));
     hash_tensors(c, grad, 0, r->net->slab_floats, p->again);

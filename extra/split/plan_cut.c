@@ -71,18 +71,11 @@ static dt_status move_infer(const dt_node *n, const dt_shape *in, dt_shape *out)
     return DT_OK;
 }
 
-static void move_nothing(const dt_call *c)
-{
-    (void)c;
-}
-
 /* From one layout to another. The copies are the caller's (dt_wave_moves); a pass does nothing. */
 static const dt_op op_move = {
     .name = "move",
     .moves = true,
     .infer = move_infer,
-    .forward = move_nothing,
-    .backward = move_nothing,
 };
 
 /* ---- A plan's layouts ------------------------------------------------------------------------ */

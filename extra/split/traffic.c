@@ -44,7 +44,7 @@ uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int wor
     for (int way = 0; way < DT_WAYS; way++)
         if (plan->node[i].moves[way]) {
             const dt_move m = dt_plan_move(plan, i, (dt_way)way);
-            bytes += sent_by_move(&m, dt_plan_batch(plan), group, own, part, parts);
+            bytes += sent_by_move(&m, plan->batch, group, own, part, parts);
         }
     return bytes;
 }

@@ -144,8 +144,8 @@ static void plan_totals(const preview *s)
         const char *name;
         size_t bytes;
     } totals[] = {
-        {"activations and their gradients (arena)", dt_plan_arena_bytes(s->plan)},
-        {"scratch", dt_plan_scratch_bytes(s->plan)},
+        {"activations and their gradients (arena)", s->plan->arena_bytes},
+        {"scratch", s->plan->scratch_bytes},
         {"master weights (float32)", slab},
         {"gradients (float32)", slab},
         {"momentum (float32)", slab},
@@ -169,7 +169,7 @@ static void plan_totals(const preview *s)
     }
     printf("%-42s %14zu bytes %10.1f MiB\n", "one rank, without exchange and data", sum,
            (double)sum / (1 << 20));
-    dt_digest_text(dt_plan_digest(s->plan), digest);
+    dt_digest_text(s->plan->digest, digest);
     printf("%-42s %s\n", "digest", digest);
 }
 
@@ -244,7 +244,7 @@ static int64_t summary_rows(const dt_plan *plan)
 static dt_status summary_show(const preview *shown, const dt_options *o)
 {
     const dt_net_spec *spec = &shown->net->spec;
-    const int64_t batch = dt_plan_batch(shown->plan);
+    const int64_t batch = shown->plan->batch;
     const size_t params = shown->net->weight_total;
     char number[32];
 
@@ -265,8 +265,7 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
     summary_rule();
     printf("Input size (MB): %.2f\n",
            (double)(batch * spec->image_size * spec->image_size) * 3 * 4 / 1e6);
-    printf("Activations and their gradients (MB): %.2f\n",
-           (double)dt_plan_arena_bytes(shown->plan) / 1e6);
+    printf("Activations and their gradients (MB): %.2f\n", (double)shown->plan->arena_bytes / 1e6);
     printf("Params size (MB): %.2f\n", (double)params * 4 / 1e6);
     summary_rule();
     return DT_OK;

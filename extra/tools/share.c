@@ -48,7 +48,7 @@ static void share_rest(share_table *t, const dt_plan *plan, int ranks)
 {
     const dt_net *net = plan->model->net;
     const double pixel_s = 3.5e-9, float_s = 4 / 30e9, byte_s = 0.1e-9, channel_s = 7e-9;
-    const int64_t images = dt_plan_batch(plan), size = net->spec.image_size;
+    const int64_t images = plan->batch, size = net->spec.image_size;
     const int64_t floats = (int64_t)net->slab_floats / ranks;
     const int64_t bytes = (int64_t)dt_model_packed_bytes(plan->model) / ranks;
     const int64_t channels = (int64_t)net->norm_channels;

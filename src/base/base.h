@@ -116,6 +116,9 @@ dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 void dt_log_notes(bool shown);
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
+/* The bytes of the UTF-8 sequence that text, which is not empty, begins with, and its character;
+ * 0: there is none. */
+int dt_utf8_bytes(const char *text, uint32_t *code);
 /* Make a text one harmless line: control characters and bytes that are no UTF-8 become '?'. */
 void dt_log_shown(char *text);
 /* A copy that was made so, cut to the room; returns out. */

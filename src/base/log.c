@@ -59,36 +59,35 @@ void dt_log_notes(bool shown)
     sink.no_notes = !shown;
 }
 
-/* The bytes of the UTF-8 sequence that begins here, 0: none does, as jansson has it. */
-static int sequence_bytes(const unsigned char *c)
+/* As jansson has it. */
+int dt_utf8_bytes(const char *text, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const unsigned char *c = (const unsigned char *)text;
     const int more = c[0] >= 0xf0 ? 3 : c[0] >= 0xe0 ? 2 : c[0] >= 0xc0 ? 1 : 0;
-    uint32_t code = more ? c[0] & (0x3fu >> more) : c[0];
 
+    *code = more ? c[0] & (0x3fu >> more) : c[0];
     for (int i = 1; i <= more; i++) {
         if ((c[i] & 0xc0) != 0x80)
             return 0;
-        code = code << 6 | (c[i] & 0x3fu);
+        *code = *code << 6 | (c[i] & 0x3fu);
     }
-    if (c[0] >= 0xf8 || (more == 0 && c[0] >= 0x80) || code < least[more] || code > 0x10ffff)
+    if (c[0] >= 0xf8 || (more == 0 && c[0] >= 0x80) || *code < least[more] || *code > 0x10ffff)
         return 0;
-    return (code & ~UINT32_C(0x7ff)) == 0xd800 ? 0 : more + 1; /* half of a pair of UTF-16 */
+    return (*code & ~UINT32_C(0x7ff)) == 0xd800 ? 0 : more + 1; /* half of a pair of UTF-16 */
 }
 
 /* Names out of a hostile file must neither steer the terminal that shows them nor pass for a
- * message of their own: no control characters, those from 0x80 to 0x9f neither, as a character or
- * as a byte. */
+ * message of their own: no control characters, 0x80 to 0x9f included. */
 void dt_log_shown(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c;) {
-        const int bytes = sequence_bytes(c);
-        const bool control =
-            bytes == 1 ? c[0] < 0x20 || c[0] == 0x7f : bytes == 2 && c[0] == 0xc2 && c[1] < 0xa0;
+    uint32_t code;
 
-        for (int i = 0; i < DT_MAX(bytes, 1); i++, c++)
-            if (control || bytes == 0)
-                *c = '?';
+    for (char *c = text; *c;) {
+        const int bytes = dt_utf8_bytes(c, &code), step = DT_MAX(bytes, 1);
+        if (bytes == 0 || code < 0x20 || (code >= 0x7f && code <= 0x9f))
+            memset(c, '?', (size_t)step);
+        c += step;
     }
 }
 

@@ -32,29 +32,24 @@ static int larger_first(const void *pa, const void *pb)
 
 dt_status dt_arena_place(dt_block *block, size_t count, size_t *total)
 {
-    dt_block **order = NULL, **placed = NULL;
-    dt_status st = DT_OK;
+    dt_block **order = NULL; /* by size; once placed, by offset */
     size_t end = 0;
 
-    DT_GO(st, dt_calloc(&order, count + 1, sizeof *order, "memory planning"), out);
-    DT_GO(st, dt_calloc(&placed, count + 1, sizeof *placed, "memory planning"), out);
+    DT_TRY(dt_calloc(&order, count, sizeof *order, "memory planning"));
     for (size_t i = 0; i < count; i++)
         order[i] = &block[i];
     qsort(order, count, sizeof *order, larger_first);
 
     for (size_t i = 0; i < count; i++) {
         dt_block *b = order[i];
-        b->offset = place_one(placed, i, b);
+        b->offset = place_one(order, i, b);
         end = DT_MAX(end, b->offset + b->bytes);
         size_t k = i;
-        for (; k > 0 && placed[k - 1]->offset > b->offset; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = b;
+        for (; k > 0 && order[k - 1]->offset > b->offset; k--)
+            order[k] = order[k - 1];
+        order[k] = b;
     }
     *total = dt_align(end, 64);
-
-out:
     free(order);
-    free(placed);
-    return st;
+    return DT_OK;
 }

@@ -1,13 +1,6 @@
 /* exec.c - a plan bound to memory: forward and backward are loops over steps. */
 #include "plan.h"
 
-struct dt_exec {
-    const dt_plan *plan; /* borrowed */
-    dt_call *call;       /* [plan->steps], owned */
-    char *arena;         /* borrowed */
-    dt_result result;
-};
-
 static void *exec_at(const dt_exec *e, int block)
 {
     return block == DT_NO_BLOCK ? NULL : e->arena + e->plan->block[block].offset;
@@ -32,7 +25,7 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
                    .d_out2 = dt_exec_memory(e, n->second, DT_BACKWARD),
                    .scratch = scratch,
                    .saved = exec_at(e, p->saved_block[i]),
-                   .labels = exec_at(e, p->labels_block),
+                   .labels = e->labels,
                    .result = &e->result};
     for (int k = 0; k < n->n_in; k++) {
         c->in[k] = dt_exec_memory(e, n->in[k], DT_FORWARD);
@@ -58,6 +51,9 @@ dt_status dt_exec_create(dt_exec **out, const dt_plan *p, void *arena, void *scr
     dt_exec *e = *out;
     e->plan = p;
     e->arena = arena;
+    e->input = dt_exec_memory(e, 0, DT_FORWARD);
+    e->labels = exec_at(e, p->labels_block);
+    e->logits = dt_exec_memory(e, p->logits, DT_FORWARD);
     DT_TRY(dt_calloc(&e->call, (size_t)p->steps, sizeof *e->call, "an execution context"));
     for (int i = 0; i < p->steps; i++)
         exec_bind(e, i, scratch);
@@ -70,21 +66,6 @@ void dt_exec_destroy(dt_exec *e)
         return;
     free(e->call);
     free(e);
-}
-
-void *dt_exec_input(dt_exec *e)
-{
-    return dt_exec_memory(e, 0, DT_FORWARD);
-}
-
-int32_t *dt_exec_labels(dt_exec *e)
-{
-    return exec_at(e, e->plan->labels_block);
-}
-
-const float *dt_exec_logits(const dt_exec *e)
-{
-    return dt_exec_memory(e, e->plan->logits, DT_FORWARD);
 }
 
 /* ---- A pass of a wave ---------------------------------------------------------------------- */

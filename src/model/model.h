@@ -51,7 +51,8 @@ typedef struct dt_param {
 typedef struct dt_norm { /* one batch norm's running statistics */
     char name[64];       /* "layer1.0.bn1": prefix of running_mean, running_var */
     size_t channels;
-    size_t offset; /* of its first channel among all batch-norm channels */
+    size_t offset;  /* of its first channel among all batch-norm channels */
+    float momentum; /* of running statistics, in PyTorch's sense */
 } dt_norm;
 
 struct dt_net {          /* read only */
@@ -63,6 +64,7 @@ struct dt_net {          /* read only */
     size_t slab_floats;     /* master, gradient, momentum: each */
     size_t norm_channels;   /* running mean, running variance: each */
     size_t weight_total;    /* numbers of all parameters, without padding */
+    size_t largest;         /* numbers of the largest parameter */
     bool whitens;           /* the first one is made of the images: dt_model_whiten */
     size_t ops;             /* operations, the last of which makes the logits; the loss is none */
     struct dt_net_own *own; /* private to src/model and to extras: net.h */
@@ -199,11 +201,13 @@ typedef struct dt_plan dt_plan; /* immutable; holds offsets, not pointers */
 dt_status dt_plan_create(dt_plan **p, dt_model *m, int64_t batch, dt_mode mode,
                          bool remote) DT_MUST_CHECK;
 void dt_plan_destroy(dt_plan *p);
-int64_t dt_plan_batch(const dt_plan *p);
-size_t dt_plan_arena_bytes(const dt_plan *p);   /* activations and their gradients */
-size_t dt_plan_scratch_bytes(const dt_plan *p); /* may be shared by all plans */
-/* Identifies steps, shapes, types and offsets, not kernels: ranks' CPUs may differ. */
-dt_digest dt_plan_digest(const dt_plan *p);
+typedef struct dt_plan_facts {
+    int64_t batch;
+    size_t arena_bytes;   /* activations and their gradients */
+    size_t scratch_bytes; /* may be shared by all plans */
+    dt_digest digest; /* of steps, shapes, types and offsets, not kernels: ranks' CPUs may differ */
+} dt_plan_facts;
+dt_plan_facts dt_plan_ask(const dt_plan *p);
 
 /* Forward, and backward's two halves: the gradients of the input, and of the weights of
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
@@ -214,22 +218,27 @@ enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
 
 /* ---- Execution --------------------------------------------------------------------------- */
 
-typedef struct dt_exec dt_exec;
+typedef struct dt_result {
+    double loss_sum; /* sum of the samples' losses, added in sample order */
+    int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
+} dt_result;
+
+typedef struct dt_exec {
+    void *input;         /* [batch][image][image][3] in the plan's precision, for the loader */
+    int32_t *labels;     /* [batch], for the loader */
+    const float *logits; /* of the last forward: [batch][classes] */
+    /* Private to src/model: */
+    const dt_plan *plan;  /* borrowed */
+    struct dt_call *call; /* [plan->steps], owned */
+    char *arena;          /* borrowed */
+    dt_result result;
+} dt_exec;
 /* arena, scratch: borrowed, 64-byte aligned, of the plan's sizes; the model must be bound.
  * Several execs may share memory if they are not used at the same time. *e is to be destroyed
  * whatever the outcome. */
 dt_status dt_exec_create(dt_exec **e, const dt_plan *p, void *arena, void *scratch) DT_MUST_CHECK;
 void dt_exec_destroy(dt_exec *e);
 
-/* Where the loader writes the images: [batch][image][image][3] in the plan's precision. */
-void *dt_exec_input(dt_exec *e);
-/* Where it writes the labels: [batch]. */
-int32_t *dt_exec_labels(dt_exec *e);
-
-typedef struct dt_result {
-    double loss_sum; /* sum of the samples' losses, added in sample order */
-    int64_t correct; /* samples whose largest logit is the label's (lowest index wins) */
-} dt_result;
 /* Called after each backward step with the number of floats of the gradients of DT_SLAB_HOME and
  * DT_SLAB_CUT that are final (it never falls); the last call passes all. */
 typedef struct dt_observer {
@@ -305,8 +314,6 @@ dt_status dt_exec_forward(const dt_wave *w, dt_moment *const *moments,
 dt_status dt_exec_backward(const dt_wave *w, double divisor, float *const *grad,
                            const dt_observer *observer) DT_MUST_CHECK;
 
-/* The logits of the last forward: [batch][classes] float32. */
-const float *dt_exec_logits(const dt_exec *e);
 /* Index of a sample's largest logit, as the loss has it; the lowest wins. */
 int64_t dt_logits_choose(const float *z, int64_t classes);
 #endif

@@ -43,12 +43,11 @@ dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels
 
 /* ---- Builder ------------------------------------------------------------------------ */
 
-dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
-                           int rank, const int64_t *dim, dt_init init)
+void dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind, int rank,
+                      const int64_t *dim, dt_init init)
 {
-    if (n->n_param == DT_MAX_PARAM)
-        return dt_fail(DT_BUG, "node '%s' declares more than %d parameters", n->name, DT_MAX_PARAM);
     dt_param *p = &net->param[net->params];
+
     *p = (dt_param){.kind = kind, .rank = rank, .count = 1, .pixels = 1};
     snprintf(p->name, sizeof p->name, "%s.%s", n->name, suffix);
     for (int i = 0; i < rank; i++) {
@@ -60,17 +59,17 @@ dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param
     p->epochs = kind == DT_BIAS ? n->attr.bias_epochs : 0;
     net->own->init[net->params] = init;
     net->weight_total += p->count;
+    net->largest = DT_MAX(net->largest, p->count);
     n->param[n->n_param++] = (int)net->params++;
-    return DT_OK;
 }
 
 void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels)
 {
     dt_norm *norm = &net->norm[net->norms];
 
-    *norm = (dt_norm){.channels = (size_t)channels, .offset = net->norm_channels};
+    *norm = (dt_norm){
+        .channels = (size_t)channels, .offset = net->norm_channels, .momentum = n->attr.momentum};
     snprintf(norm->name, sizeof norm->name, "%s", n->name);
-    net->own->norm_momentum[net->norms] = n->attr.momentum;
     net->norm_channels += (size_t)channels;
     n->norm = (int)net->norms++;
 }
@@ -83,7 +82,7 @@ static dt_status net_append(dt_net *net, dt_node *n)
         in[i] = net->own->shape[n->in[i]];
     DT_TRY(n->op->infer(n, in, &net->own->shape[net->own->values]));
     if (n->op->declare)
-        DT_TRY(n->op->declare(net, n, in));
+        n->op->declare(net, n, in);
     n->out = net->own->values++;
     return DT_OK;
 }
@@ -128,14 +127,29 @@ int64_t dt_net_width(const dt_net *net, int64_t channels)
     return w < 1 ? 1 : w;
 }
 
+dt_attr dt_net_affine(const dt_net *net, int x, int64_t out, int k, bool bias)
+{
+    const dt_shape *s = &net->own->shape[x];
+    const int64_t pixels = k > 0 ? k * k : s->h * s->w;
+    const float bound = (float)(1.0 / sqrt((double)(pixels * s->c)));
+    const int pad = (k - 1) / 2;
+
+    return (dt_attr){.out = out,
+                     .kernel = {k, k},
+                     .stride = {1, 1},
+                     .pad = {pad, pad, pad, pad},
+                     .bias = bias,
+                     .init_weight = {-bound, bound},
+                     .init_bias = {-bound, bound}};
+}
+
 int dt_net_pool_linear(dt_net *net, int x)
 {
     const int side = (int)net->own->shape[x].h;
     x = dt_net_add(net, &dt_op_maxpool, (dt_attr){.kernel = {side, side}, .stride = {side, side}},
                    x, -1, "pool");
-    const float bound = (float)(1.0 / sqrt((double)net->own->shape[x].c));
-    const dt_attr linear = {.out = net->spec.classes, .init_weight = {-bound, bound}};
-    return dt_net_add(net, &dt_op_linear, linear, x, -1, "linear");
+    return dt_net_add(net, &dt_op_linear, dt_net_affine(net, x, net->spec.classes, 0, false), x, -1,
+                      "linear");
 }
 
 /* ---- Creation ------------------------------------------------------------------------- */
@@ -218,11 +232,9 @@ void dt_net_destroy(dt_net *net)
 
 bool dt_net_is_head(const dt_net *net, size_t i)
 {
-    for (int n = 0; n < net->own->nodes; n++)
-        for (int k = 0; k < net->own->node[n].n_param; k++)
-            if ((size_t)net->own->node[n].param[k] == i)
-                return net->own->node[n].out == net->own->logits;
-    return false;
+    const dt_node *head = &net->own->node[net->ops - 1];
+
+    return i + (size_t)head->n_param >= net->params;
 }
 
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,

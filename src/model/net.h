@@ -36,12 +36,11 @@ struct dt_net_own {
     int nodes;
     dt_shape shape[DT_MAX_NODES + 1]; /* of each value, for a batch of 1 */
     int values;
-    int logits;                        /* value id */
-    dt_param param[DT_MAX_PARAMS];     /* state_dict order */
-    dt_init init[DT_MAX_PARAMS];       /* of param */
-    dt_norm norm[DT_MAX_NODES];        /* state_dict order */
-    float norm_momentum[DT_MAX_NODES]; /* of norm, in PyTorch's sense */
-    dt_status status;                  /* sticky */
+    int logits;                    /* value id */
+    dt_param param[DT_MAX_PARAMS]; /* state_dict order */
+    dt_init init[DT_MAX_PARAMS];   /* of param */
+    dt_norm norm[DT_MAX_NODES];    /* state_dict order */
+    dt_status status;              /* sticky */
 };
 
 /* Append a node; in1 is -1 when absent. The name is a printf format. */
@@ -50,8 +49,10 @@ int dt_net_add(dt_net *net, const dt_op *op, dt_attr attr, int in0, int in1, con
 /* The batch norm that makes `value` adds `other` before its ReLU, and becomes the last node. */
 void dt_net_join(dt_net *net, int value, int other);
 int64_t dt_net_width(const dt_net *net, int64_t channels); /* after width_divisor */
-/* A max pool of the whole image, then "linear" without bias, begun as PyTorch does:
- * U(+-1/sqrt(fan in)). Returns the logits. */
+/* A convolution of k x k pixels, padded to the image's size where k is odd, or a linear layer (k 0)
+ * that reads value x. Weight and bias begin as in PyTorch: U(+-1/sqrt(fan in)). */
+dt_attr dt_net_affine(const dt_net *net, int x, int64_t out, int k, bool bias);
+/* A max pool of the whole image, then "linear" without bias. Returns the logits. */
 int dt_net_pool_linear(dt_net *net, int x);
 
 #endif

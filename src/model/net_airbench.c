@@ -11,31 +11,21 @@
  * trained in three epochs (whiten_bias_epochs). */
 static int airbench_whiten(dt_net *net, int x)
 {
-    const float bound = (float)(1.0 / sqrt((double)DT_PATCH));
-    const dt_attr conv = {.out = 2 * DT_PATCH,
-                          .kernel = {2, 2},
-                          .stride = {1, 1},
-                          .init_weight = {-bound, bound},
-                          .bias = true,
-                          .frozen = true,
-                          .bias_epochs = 3};
+    dt_attr conv = dt_net_affine(net, x, 2 * DT_PATCH, 2, true);
 
-    net->whitens = true;
+    conv.frozen = net->whitens = true;
+    conv.bias_epochs = 3;
+    conv.init_bias[0] = conv.init_bias[1] = 0;
     x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "whiten");
     return dt_net_add(net, &dt_op_gelu, (dt_attr){0}, x, -1, "whiten.gelu");
 }
 
-/* A partial identity (section 3.3), the rest PyTorch's default: U(+-1/sqrt(fan in)). */
+/* A partial identity (section 3.3), the rest PyTorch's default. */
 static int airbench_conv(dt_net *net, int x, int64_t out, int group, int i)
 {
-    const float bound = (float)(1.0 / sqrt(9.0 * (double)net->own->shape[x].c));
-    const dt_attr conv = {.out = out,
-                          .kernel = {3, 3},
-                          .stride = {1, 1},
-                          .pad = {1, 1, 1, 1},
-                          .init_weight = {-bound, bound},
-                          .dirac = true};
+    dt_attr conv = dt_net_affine(net, x, out, 3, false);
 
+    conv.dirac = true;
     return dt_net_add(net, &dt_op_conv2d, conv, x, -1, "layer%d.conv%d", group, i);
 }
 

@@ -3,15 +3,9 @@
  * an image channel by channel, as PyTorch flattens it. */
 #include "net.h"
 
-/* PyTorch's default: U(+-1/sqrt(fan in)), weight and bias. */
 static int mlp_linear(dt_net *net, int x, int64_t out, const char *name)
 {
-    const dt_shape s = net->own->shape[x];
-    const float bound = (float)(1.0 / sqrt((double)(s.h * s.w * s.c)));
-    const dt_attr a = {
-        .out = out, .bias = true, .init_weight = {-bound, bound}, .init_bias = {-bound, bound}};
-
-    return dt_net_add(net, &dt_op_linear, a, x, -1, "%s", name);
+    return dt_net_add(net, &dt_op_linear, dt_net_affine(net, x, out, 0, true), x, -1, "%s", name);
 }
 
 static int mlp_build(dt_net *net, int x)

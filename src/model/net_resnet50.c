@@ -16,7 +16,7 @@ typedef struct resnet_variant {
     bool same;         /* "same" padding */
     bool xavier;       /* else He-normal, fan out */
     float gamma[2], momentum;
-    float fc_bias; /* U(+-fc_bias); 0: 1/sqrt(fan in) */
+    float fc_bias; /* with xavier: U(+-fc_bias); else PyTorch's default */
 } resnet_variant;
 
 static const resnet_variant resnet_variants[] = {
@@ -135,14 +135,13 @@ static int resnet50_build(dt_net *net, int x)
         }
     x = dt_net_add(net, &dt_op_globalavgpool, (dt_attr){0}, x, -1, "avgpool");
 
-    const double in = (double)net->own->shape[x].c, out = net->spec.classes;
-    const float linear = (float)(1.0 / sqrt(in));
-    const float weight = v->xavier ? (float)sqrt(6.0 / (in + out)) : linear;
-    const float bias = v->fc_bias > 0 ? v->fc_bias : linear;
-    const dt_attr fc = {.out = net->spec.classes,
-                        .bias = true,
-                        .init_weight = {-weight, weight},
-                        .init_bias = {-bias, bias}};
+    dt_attr fc = dt_net_affine(net, x, net->spec.classes, 0, true);
+    if (v->xavier) {
+        fc.init_weight[1] = (float)sqrt(6.0 / (double)(net->own->shape[x].c + fc.out));
+        fc.init_weight[0] = -fc.init_weight[1];
+        fc.init_bias[1] = v->fc_bias;
+        fc.init_bias[0] = -v->fc_bias;
+    }
     return dt_net_add(net, &dt_op_linear, fc, x, -1, "fc");
 }
 

@@ -4,18 +4,12 @@
  * 6,573,120 parameters for 10 classes. Its logits are meant for --logit-scale 0.125. */
 #include "net.h"
 
-/* PyTorch's default: U(+-1/sqrt(fan in)). */
 static int resnet9_conv(dt_net *net, int x, int64_t out, const char *name)
 {
-    const float bound = (float)(1.0 / sqrt(9.0 * (double)net->own->shape[x].c));
-    const dt_attr conv = {.out = out,
-                          .kernel = {3, 3},
-                          .stride = {1, 1},
-                          .pad = {1, 1, 1, 1},
-                          .init_weight = {-bound, bound}};
     const dt_attr norm = {.eps = 1e-5f, .momentum = 0.1f, .init_gamma = {1, 1}, .relu = true};
 
-    x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "%s.conv", name);
+    x = dt_net_add(net, &dt_op_conv2d, dt_net_affine(net, x, out, 3, false), x, -1, "%s.conv",
+                   name);
     return dt_net_add(net, &dt_op_batchnorm, norm, x, -1, "%s.bn", name);
 }
 

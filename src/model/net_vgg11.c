@@ -20,17 +20,17 @@ static dt_status vgg11_resolve(dt_net_spec *spec)
     return DT_OK;
 }
 
-/* PyTorch's default for conv and linear: U(+-1/sqrt(fan_in)), weight and bias. torchvision's own:
- * He-normal (fan out) or 0.01, bias 0. */
-static dt_attr vgg11_affine(const dt_net *net, int64_t out, double fan_in, int kernel)
+/* PyTorch's default, or torchvision's own: He-normal (fan out) or 0.01, bias 0. */
+static dt_attr vgg11_affine(const dt_net *net, int x, int64_t out, int k)
 {
+    dt_attr a = dt_net_affine(net, x, out, k, true);
+
     if (net->spec.variant[0]) {
-        const float std = kernel > 0 ? (float)sqrt(2.0 / (kernel * kernel * (double)out)) : 0.01f;
-        return (dt_attr){.out = out, .bias = true, .init_weight = {std, std}};
+        const float std = k > 0 ? (float)sqrt(2.0 / (k * k * (double)out)) : 0.01f;
+        a.init_weight[0] = a.init_weight[1] = std;
+        a.init_bias[0] = a.init_bias[1] = 0;
     }
-    const float bound = (float)(1.0 / sqrt(fan_in));
-    return (dt_attr){
-        .out = out, .bias = true, .init_weight = {-bound, bound}, .init_bias = {-bound, bound}};
+    return a;
 }
 
 static int vgg11_wide(dt_net *net, int x)
@@ -39,7 +39,7 @@ static int vgg11_wide(dt_net *net, int x)
 
     net->schemes = " torchvision"; /* the others have one layer */
     for (int i = 0; i < 3; i++) {
-        x = dt_net_add(net, &dt_op_linear, vgg11_affine(net, out[i], 0, 0), x, -1, "classifier.%d",
+        x = dt_net_add(net, &dt_op_linear, vgg11_affine(net, x, out[i], 0), x, -1, "classifier.%d",
                        3 * i);
         if (i < 2)
             x = dt_net_add(net, &dt_op_relu, (dt_attr){0}, x, -1, "classifier.%d", 3 * i + 1);
@@ -57,12 +57,7 @@ static int vgg11_build(dt_net *net, int x)
                            -1, "features.%d", index++);
             continue;
         }
-        dt_attr conv = vgg11_affine(net, dt_net_width(net, vgg11_layers[i]),
-                                    9.0 * (double)net->own->shape[x].c, 3);
-        conv.kernel[0] = conv.kernel[1] = 3;
-        conv.stride[0] = conv.stride[1] = 1;
-        for (int k = 0; k < 4; k++)
-            conv.pad[k] = 1;
+        const dt_attr conv = vgg11_affine(net, x, dt_net_width(net, vgg11_layers[i]), 3);
         x = dt_net_add(net, &dt_op_conv2d, conv, x, -1, "features.%d", index);
         x = dt_net_add(
             net, &dt_op_batchnorm,
@@ -74,8 +69,7 @@ static int vgg11_build(dt_net *net, int x)
         return vgg11_wide(net, x);
     if (net->own->shape[x].h > 1)
         x = dt_net_add(net, &dt_op_globalavgpool, (dt_attr){0}, x, -1, "avgpool");
-    return dt_net_add(net, &dt_op_linear,
-                      vgg11_affine(net, net->spec.classes, (double)net->own->shape[x].c, 0), x, -1,
+    return dt_net_add(net, &dt_op_linear, vgg11_affine(net, x, net->spec.classes, 0), x, -1,
                       "classifier");
 }
 

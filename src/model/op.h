@@ -23,8 +23,8 @@ typedef struct dt_attr {
     bool bias;                          /* conv2d, linear */
     bool relu, add;                     /* batchnorm: in[1] is added (only with relu), then ReLU */
     float eps, momentum;                /* batchnorm; momentum in PyTorch's sense */
-    float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); lo == hi > 0:
-                                              normal with that standard deviation */
+    float init_weight[2], init_bias[2]; /* conv2d, linear: U(lo, hi); a weight's lo == hi > 0:
+                                         * normal with that standard deviation */
     float init_gamma[2];                /* batchnorm: U(lo, hi); lo == hi: constant */
     bool dirac;      /* conv2d: filter i, of as many as there are inputs, passes on input i */
     bool frozen;     /* conv2d, batchnorm: weight or gamma keeps its initial numbers */
@@ -59,17 +59,16 @@ dt_status dt_infer_same(const dt_node *n, const dt_shape *in, dt_shape *out) DT_
 dt_status dt_infer_window(const dt_node *n, const dt_shape *in, int64_t channels,
                           dt_shape *out) DT_MUST_CHECK;
 
-/* Initialiser of one parameter. UNIFORM: U(a, b), a == b is the constant a. NORMAL:
- * standard deviation a. `dirac`: then some filters as dt_attr says. */
+/* Initialiser of one parameter: U(low, high), the constant low if they are equal. `normal`: of
+ * standard deviation low. `dirac`: then some filters as dt_attr says. */
 typedef struct dt_init {
-    enum { DT_INIT_UNIFORM, DT_INIT_NORMAL } kind;
-    double a, b;
-    bool dirac;
+    float low, high;
+    bool normal, dirac;
 } dt_init;
 
 /* For dt_op.declare: what the node owns goes into the net's tables. */
-dt_status dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind,
-                           int rank, const int64_t *dim, dt_init init) DT_MUST_CHECK;
+void dt_declare_param(dt_net *net, dt_node *n, const char *suffix, dt_param_kind kind, int rank,
+                      const int64_t *dim, dt_init init);
 void dt_declare_norm(dt_net *net, dt_node *n, int64_t channels);
 
 typedef struct dt_step { /* one compiled node; immutable after prepare */
@@ -134,10 +133,10 @@ struct dt_op {
     /* Pure. Output shape, or DT_SHAPE with a reason. */
     dt_status (*infer)(const dt_node *n, const dt_shape *in, dt_shape *out);
     /* Optional. Parameters, norms and initialisers; allocates nothing. */
-    dt_status (*declare)(dt_net *net, dt_node *n, const dt_shape *in);
+    void (*declare)(dt_net *net, dt_node *n, const dt_shape *in);
     /* Optional. Once per plan: build kernels, state the saved and scratch bytes. */
     dt_status (*prepare)(dt_step *s, dt_model *m);
-    /* Hot path: no allocation, no I/O, no locks. */
+    /* Hot path: no allocation, no I/O, no locks. NULL: nothing to do. */
     void (*forward)(const dt_call *c);
     /* Writes d_in and d_param, never adds: where a value fans out, the plan inserts a fork, or the
      * producer, a batchnorm with `add`, adds d_out2. */

@@ -10,16 +10,14 @@
  *             gradient of the other summand, may be d_out's memory; d_out2 only with a sum */
 #include "loops.h"
 
-static dt_status batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
+static void batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const float *gamma = n->attr.init_gamma;
-    const dt_init gamma_init = {DT_INIT_UNIFORM, (double)gamma[0], (double)gamma[1], false};
-    const dt_init beta_init = {DT_INIT_UNIFORM, 0, 0, false};
 
-    DT_TRY(dt_declare_param(net, n, "weight", DT_GAMMA, 1, &in[0].c, gamma_init));
-    DT_TRY(dt_declare_param(net, n, "bias", DT_BETA, 1, &in[0].c, beta_init));
+    dt_declare_param(net, n, "weight", DT_GAMMA, 1, &in[0].c,
+                     (dt_init){.low = gamma[0], .high = gamma[1]});
+    dt_declare_param(net, n, "bias", DT_BETA, 1, &in[0].c, (dt_init){.low = 0});
     dt_declare_norm(net, n, in[0].c);
-    return DT_OK;
 }
 
 static dt_status batchnorm_prepare(dt_step *s, dt_model *m)

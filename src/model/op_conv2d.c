@@ -17,41 +17,34 @@ static dt_status linear_infer(const dt_node *n, const dt_shape *in, dt_shape *ou
     return DT_OK;
 }
 
-/* What bounds mean is said in op.h, dt_attr. */
-static dt_init conv_init(const float bound[2], bool dirac)
-{
-    if (bound[0] == bound[1] && bound[0] > 0)
-        return (dt_init){DT_INIT_NORMAL, (double)bound[0], 0, dirac};
-    return (dt_init){DT_INIT_UNIFORM, (double)bound[0], (double)bound[1], dirac};
-}
-
 /* A weight of shape dim [rank], then, if attr.bias, a bias of attr.out numbers. */
-static dt_status conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *dim)
+static void conv_declare(dt_net *net, dt_node *n, int rank, const int64_t *dim)
 {
     const dt_attr *a = &n->attr;
+    const float *weight = a->init_weight, *bias = a->init_bias;
+    const bool normal = weight[0] == weight[1] && weight[0] > 0;
 
-    DT_TRY(dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim,
-                            conv_init(a->init_weight, a->dirac)));
-    return a->bias ? dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out,
-                                      conv_init(a->init_bias, false))
-                   : DT_OK;
+    dt_declare_param(net, n, "weight", DT_WEIGHT, rank, dim,
+                     (dt_init){weight[0], weight[1], normal, a->dirac});
+    if (a->bias)
+        dt_declare_param(net, n, "bias", DT_BIAS, 1, &a->out,
+                         (dt_init){.low = bias[0], .high = bias[1]});
 }
 
-static dt_status conv2d_declare(dt_net *net, dt_node *n, const dt_shape *in)
+static void conv2d_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const dt_attr *a = &n->attr;
     const int64_t oihw[4] = {a->out, in->c, a->kernel[0], a->kernel[1]};
 
-    return conv_declare(net, n, 4, oihw);
+    conv_declare(net, n, 4, oihw);
 }
 
-static dt_status linear_declare(dt_net *net, dt_node *n, const dt_shape *in)
+static void linear_declare(dt_net *net, dt_node *n, const dt_shape *in)
 {
     const int64_t oi[2] = {n->attr.out, in->h * in->w * in->c};
 
-    DT_TRY(conv_declare(net, n, 2, oi));
+    conv_declare(net, n, 2, oi);
     net->param[n->param[0]].pixels = in->h * in->w;
-    return DT_OK;
 }
 
 /* ---- Kernels ---------------------------------------------------------------------- */

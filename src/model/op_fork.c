@@ -3,15 +3,9 @@
  * and rounds once. */
 #include "loops.h"
 
-static void fork_forward(const dt_call *c)
-{
-    (void)c;
-}
-
 const dt_op dt_op_fork = {
     .name = "fork",
     .infer = dt_infer_same,
     .prepare = dt_loops_prepare,
-    .forward = fork_forward,
     .backward = dt_fork_backward,
 };

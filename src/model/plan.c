@@ -404,22 +404,7 @@ void dt_plan_destroy(dt_plan *p)
     free(p);
 }
 
-int64_t dt_plan_batch(const dt_plan *p)
+dt_plan_facts dt_plan_ask(const dt_plan *p)
 {
-    return p->batch;
-}
-
-size_t dt_plan_arena_bytes(const dt_plan *p)
-{
-    return p->arena_bytes;
-}
-
-size_t dt_plan_scratch_bytes(const dt_plan *p)
-{
-    return p->scratch_bytes;
-}
-
-dt_digest dt_plan_digest(const dt_plan *p)
-{
-    return p->digest;
+    return (dt_plan_facts){p->batch, p->arena_bytes, p->scratch_bytes, p->digest};
 }

@@ -47,14 +47,6 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-static size_t largest_param(const dt_net *net)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < net->params; i++)
-        largest = DT_MAX(largest, net->param[i].count);
-    return largest;
-}
-
 /* Output channel by output channel. */
 void dt_model_place(dt_model *m, size_t param, const float *file)
 {
@@ -88,14 +80,14 @@ dt_status dt_model_init(dt_model *m, uint32_t seed)
     const dt_net *net = m->net;
     float *file = NULL;
 
-    DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "initial weights"));
+    DT_TRY(dt_calloc(&file, net->largest, sizeof *file, "initial weights"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
         const dt_init *init = &net->own->init[i];
-        if (init->kind == DT_INIT_NORMAL)
-            dt_fill_normal(file, p->count, init->a, seed, DT_STREAM_INIT, (uint32_t)i);
+        if (init->normal)
+            dt_fill_normal(file, p->count, (double)init->low, seed, DT_STREAM_INIT, (uint32_t)i);
         else
-            dt_fill_uniform(file, p->count, (float)init->a, (float)init->b, seed, DT_STREAM_INIT,
+            dt_fill_uniform(file, p->count, init->low, init->high, seed, DT_STREAM_INIT,
                             (uint32_t)i);
         if (init->dirac)
             init_dirac(p, file);
@@ -115,10 +107,9 @@ void dt_model_update_running(dt_model *m, const dt_moment *moments)
     const dt_net *net = m->net;
 
     for (size_t i = 0; i < net->norms; i++) {
-        const double keep = 1.0 - (double)net->own->norm_momentum[i];
-        const double take = (double)net->own->norm_momentum[i];
-        for (size_t k = 0; k < net->norm[i].channels; k++) {
-            const size_t c = net->norm[i].offset + k;
+        const dt_norm *n = &net->norm[i];
+        const double take = (double)n->momentum, keep = 1 - take;
+        for (size_t c = n->offset; c < n->offset + n->channels; c++) {
             const dt_moment b = moments[c];
             const double var = b.count > 1 ? b.m2 / (b.count - 1) : b.m2;
             m->weights.running_mean[c] =
@@ -156,7 +147,7 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab)
 {
     float *file = NULL;
 
-    DT_TRY(dt_calloc(&file, largest_param(net), sizeof *file, "the weights hash"));
+    DT_TRY(dt_calloc(&file, net->largest, sizeof *file, "the weights hash"));
     for (size_t i = 0; i < net->params; i++) {
         const dt_param *p = &net->param[i];
         dt_param_to_file(p, slab + p->offset, file);

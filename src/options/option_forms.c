@@ -124,15 +124,13 @@ static bool parse_milestones(const char *at, dt_option_form *f)
     int *count = &f->milestones.count;
 
     for (*count = 0; *at; ++*count) {
-        const char *end = at;
-        double x = 0;
-        if (*count == DT_MAX_MILESTONES || !dt_real_parse(at, &end, &x) || x < 0 || x > 1)
+        double *x = &f->milestones.fraction[*count];
+        if (*count == DT_MAX_MILESTONES || !dt_real_parse(at, &at, x) || *x < 0 || *x > 1)
             return false;
-        const bool comma = *end == ',' && end[1] != '\0';
-        if (*end && !comma)
+        const bool comma = *at == ',' && at[1] != '\0';
+        if (*at && !comma)
             return false;
-        f->milestones.fraction[*count] = x;
-        at = comma ? end + 1 : end;
+        at += comma;
     }
     return true;
 }

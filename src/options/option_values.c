@@ -1,6 +1,5 @@
 /* option_values.c - values of options from and to text, by type. */
 #include "options.h"
-#include <jansson.h>
 #include <strings.h>
 
 /* What a type can do: read a field from text (false: not a value, nothing written), write it as
@@ -11,34 +10,23 @@ typedef struct option_kind {
     const char *want;
 } option_kind;
 
-static bool is_utf8(const char *text)
-{
-    json_t *j = json_string(text);
-    json_decref(j);
-    return j != NULL;
-}
-
 /* UTF-8 without what YAML does not take as it stands: C0, DEL, C1, the separators of lines and
  * paragraphs, the byte order mark and what is no character. options.yaml and state.json give every
  * other text back. */
 static bool text_parse(const dt_option_row *row, const char *text, void *field)
 {
-    static const char *const refused[][2] = {{"\x01", "\x1f"},
-                                             {"\x7f", "\x7f"},
-                                             {"\xc2\x80", "\xc2\x9f"},
-                                             {"\xe2\x80\xa8", "\xe2\x80\xa9"},
-                                             {"\xef\xbb\xbf", "\xef\xbb\xbf"},
-                                             {"\xef\xbf\xbe", "\xef\xbf\xbf"}};
+    static const uint32_t refused[][2] = {
+        {0x01, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x2029}, {0xfeff, 0xfeff}, {0xfffe, 0xffff}};
+    uint32_t code;
 
     (void)row;
-    for (const char *c = text; *c; c++)
-        for (size_t i = 0; i < DT_COUNT_OF(refused); i++) {
-            const size_t n = strlen(refused[i][0]);
-            if (strncmp(c, refused[i][0], n) >= 0 && strncmp(c, refused[i][1], n) <= 0)
+    for (const char *c = text; *c; c += dt_utf8_bytes(c, &code)) {
+        if (dt_utf8_bytes(c, &code) == 0)
+            return false;
+        for (size_t i = 0; i < DT_COUNT_OF(refused); i++)
+            if (code >= refused[i][0] && code <= refused[i][1])
                 return false;
-        }
-    if (!is_utf8(text))
-        return false;
+    }
     *(const char **)field = text;
     return true;
 }

@@ -30,12 +30,6 @@ static const char *respell(const char *name, char from, char to, char spelled[DT
     return spelled;
 }
 
-/* As tables have it. */
-static const char *plain_name(const char *name, char plain[DT_OPTION_NAME])
-{
-    return respell(name, '-', '_', plain);
-}
-
 const char *dt_argument_name(const char *option, char name[DT_OPTION_NAME])
 {
     return respell(option, '_', '-', name);
@@ -44,7 +38,7 @@ const char *dt_argument_name(const char *option, char name[DT_OPTION_NAME])
 const dt_option_row *dt_option_find(const char *name)
 {
     char buf[DT_OPTION_NAME];
-    const char *plain = plain_name(name, buf);
+    const char *plain = respell(name, '-', '_', buf);
 
     for (size_t i = 0; i < DT_OPTIONS; i++)
         if (strcmp(plain, dt_option_table[i].name) == 0)
@@ -80,7 +74,7 @@ static const dt_option_gone gone[] = {
 const dt_option_gone *dt_option_gone_find(const char *name)
 {
     char buf[DT_OPTION_NAME];
-    const char *plain = plain_name(name, buf);
+    const char *plain = respell(name, '-', '_', buf);
 
     for (size_t i = 0; i < DT_COUNT_OF(gone); i++)
         if (strcmp(plain + (strncmp(plain, "no_", 3) == 0 ? 3 : 0), gone[i].name) == 0)
@@ -95,7 +89,7 @@ const char *dt_option_meant(const char *name, bool on_line)
     const dt_option_row *best = dt_option_table;
     char plain[DT_OPTION_NAME];
 
-    plain_name(name, plain);
+    respell(name, '-', '_', plain);
     const char *here = dt_option_elsewhere ? dt_option_elsewhere(plain) : NULL;
     if (here)
         return on_line || dt_option_find(here) ? here : NULL;

@@ -6,7 +6,7 @@ dt_status dt_contexts_add(dt_run *r, dt_contexts *c, int64_t images, dt_mode mod
     int i = 0;
 
     while (c->plan[i])
-        if (dt_plan_batch(c->plan[i++]) == images)
+        if (dt_plan_ask(c->plan[i++]).batch == images)
             return DT_OK;
     DT_TRY(dt_plan_create(&c->plan[i], r->model, images, mode, false));
     return dt_grid_cuts(r) ? dt_plan_create(&c->remote[i], r->model, images, mode, true) : DT_OK;
@@ -18,7 +18,7 @@ static size_t arena_bytes(const dt_contexts *c, int k)
     size_t largest = 0;
 
     for (int i = 0; i < DT_MAX_PLANS && plan[i]; i++)
-        largest = DT_MAX(largest, dt_plan_arena_bytes(plan[i]));
+        largest = DT_MAX(largest, dt_plan_ask(plan[i]).arena_bytes);
     return dt_align(largest, 64);
 }
 
@@ -44,7 +44,7 @@ size_t dt_contexts_scratch(const dt_contexts *c)
     size_t most = 0;
 
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
-        most = DT_MAX(most, dt_plan_scratch_bytes(c->plan[i]));
+        most = DT_MAX(most, dt_plan_ask(c->plan[i]).scratch_bytes);
     return most;
 }
 
@@ -99,7 +99,7 @@ dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
     if (images == 0)
         return DT_OK;
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
-        if (dt_plan_batch(c->plan[i]) == images) {
+        if (dt_plan_ask(c->plan[i]).batch == images) {
             c->now[k] = c->exec[k * DT_MAX_PLANS + i];
             c->which[k] = i;
         }

@@ -44,8 +44,7 @@ static dt_status run_chunks(dt_run *r, int64_t first, int64_t count, const view 
     const dt_wave wave = dt_contexts_wave(r, c);
 
     if (e)
-        dt_loader_test(r->loader, first, count, v->shift, v->flip, dt_exec_input(e),
-                       dt_exec_labels(e));
+        dt_loader_test(r->loader, first, count, v->shift, v->flip, e->input, e->labels);
     return dt_exec_forward(&wave, NULL, c->result);
 }
 
@@ -61,10 +60,10 @@ static dt_status view_chunk(dt_run *r, dt_exec *e, int64_t first, int64_t count,
     for (const view *v = views; v < views + views_of(r) && st == DT_OK; v++) {
         st = v > views ? run_chunks(r, first, count, v) : DT_OK; /* the first has been run */
         for (size_t i = 0; i < logits; i++)
-            sum[i] += v->weight * dt_exec_logits(e)[i];
+            sum[i] += v->weight * e->logits[i];
     }
     for (int64_t i = 0; i < count; i++)
-        *right += dt_logits_choose(sum + i * classes, classes) == dt_exec_labels(e)[i];
+        *right += dt_logits_choose(sum + i * classes, classes) == e->labels[i];
     free(sum);
     return st;
 }
@@ -89,8 +88,8 @@ static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
     if (e)
         memcpy(&r->tally[k], &c->result[c->first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
-        const int label = dt_exec_labels(e)[i];
-        const float *logits = dt_exec_logits(e) + i * classes;
+        const int label = e->labels[i];
+        const float *logits = e->logits + i * classes;
         const int64_t chosen = dt_logits_choose(logits, classes);
         if (r->answer)
             DT_TRY(r->answer(r, first + i, logits));

@@ -103,8 +103,8 @@ dt_status dt_fingerprint_run(dt_run *r)
     add_digest(field, &n, "data files", dt_source_manifest(r->source), *text++);
     add_digest(field, &n, "data content", dt_source_digest(r->source), *text++);
     for (int i = 0; i < DT_MAX_PLANS && r->contexts.plan[i]; i++)
-        add_digest(field, &n, "training plan", dt_plan_digest(r->contexts.plan[i]), *text++);
+        add_digest(field, &n, "training plan", dt_plan_ask(r->contexts.plan[i]).digest, *text++);
     for (int i = 0; i < 2 && r->test.plan[i]; i++)
-        add_digest(field, &n, "evaluation plan", dt_plan_digest(r->test.plan[i]), *text++);
+        add_digest(field, &n, "evaluation plan", dt_plan_ask(r->test.plan[i]).digest, *text++);
     return dt_comm_same(r->comm, field, n);
 }

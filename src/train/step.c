@@ -33,8 +33,7 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
             clear_shard(r, k);
         if (!c->now[k] || !home)
             continue;
-        dt_loader_train(r->loader, epoch, step, first + k, dt_exec_input(c->now[k]),
-                        dt_exec_labels(c->now[k]));
+        dt_loader_train(r->loader, epoch, step, first + k, c->now[k]->input, c->now[k]->labels);
         DT_OBSERVE(r->observed, shard, first + k, c->grad[DT_SLAB_HOME][k]);
     }
     return DT_OK;

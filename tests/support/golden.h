@@ -118,12 +118,12 @@ static inline void golden_bind_model(golden *g)
 /* The two plans are never used at the same time and share their memory. */
 static inline void golden_bind(golden *g)
 {
-    size_t arena = dt_plan_arena_bytes(g->plan), scratch = dt_plan_scratch_bytes(g->plan);
+    size_t arena = dt_plan_ask(g->plan).arena_bytes, scratch = dt_plan_ask(g->plan).scratch_bytes;
 
-    if (dt_plan_arena_bytes(g->eval_plan) > arena)
-        arena = dt_plan_arena_bytes(g->eval_plan);
-    if (dt_plan_scratch_bytes(g->eval_plan) > scratch)
-        scratch = dt_plan_scratch_bytes(g->eval_plan);
+    if (dt_plan_ask(g->eval_plan).arena_bytes > arena)
+        arena = dt_plan_ask(g->eval_plan).arena_bytes;
+    if (dt_plan_ask(g->eval_plan).scratch_bytes > scratch)
+        scratch = dt_plan_ask(g->eval_plan).scratch_bytes;
     golden_bind_model(g);
     assert_ok(dt_slab_create(&g->arena, arena, "activations"));
     assert_ok(dt_slab_create(&g->scratch, scratch, "scratch"));
@@ -163,13 +163,13 @@ static inline void golden_batch(golden *g, dt_exec *exec)
 {
     const size_t side = (size_t)g->n.net->spec.image_size;
     const size_t batch = (size_t)g->batch, count = batch * side * side * 3;
-    int32_t *labels = dt_exec_labels(exec);
+    int32_t *labels = exec->labels;
     float *images = NULL;
 
     assert_ok(dt_calloc(&images, count, sizeof *images, "the images"));
     dt_fill_normal(images, count, 1.0, g->seed, DT_STREAM_TEST, GOLDEN_IMAGES);
     golden_hash(g, "images_xxh3", dt_hash_bytes(images, count * sizeof *images));
-    test_round(dt_exec_input(exec), images, count, g->spec->precision);
+    test_round(exec->input, images, count, g->spec->precision);
     for (size_t i = 0; i < batch; i++) {
         uint32_t bits[4];
         dt_random(g->seed, DT_STREAM_TEST, 0, i, 0, bits);

@@ -74,7 +74,7 @@ static inline void steps_operands(const golden *g, int i, naive_call *c)
     const dt_step *s = &g->plan->step[i];
 
     oracle_alloc(c, s, g->n.net);
-    c->labels = dt_exec_labels(g->exec);
+    c->labels = g->exec->labels;
     for (int k = 0; k < n->n_in; k++)
         oracle_read(c->in[k], steps_value(g, n->in[k]), test_count(&s->in_shape[k]), s->in_type[k]);
     for (int k = 0; k < n->n_param; k++) {

@@ -29,8 +29,8 @@ static inline void golden_sync_open(golden_sync *s, const golden_case *spec, int
     assert_ok(dt_plan_create(&g->eval_plan, g->n.model, g->batch, DT_EVAL, false));
     golden_bind_model(g);
     wave_bind(&s->t);
-    assert_ok(dt_slab_create(&g->arena, dt_plan_arena_bytes(g->eval_plan), "evaluation"));
-    assert_ok(dt_slab_create(&g->scratch, dt_plan_scratch_bytes(g->eval_plan), "scratch"));
+    assert_ok(dt_slab_create(&g->arena, dt_plan_ask(g->eval_plan).arena_bytes, "evaluation"));
+    assert_ok(dt_slab_create(&g->scratch, dt_plan_ask(g->eval_plan).scratch_bytes, "scratch"));
     assert_ok(dt_exec_create(&g->eval_exec, g->eval_plan, g->arena.mem, g->scratch.mem));
     golden_weights(g);
 }
@@ -48,8 +48,8 @@ static inline void golden_sync_input(golden_sync *s)
     const size_t first = golden_sync_first_image(s, 0);
 
     golden_batch(&s->g, g->eval_exec);
-    const char *images = dt_exec_input(g->eval_exec);
-    wave_input(&s->t, images + first * image, dt_exec_labels(g->eval_exec) + first, image);
+    const char *images = g->eval_exec->input;
+    wave_input(&s->t, images + first * image, g->eval_exec->labels + first, image);
 }
 
 /* The logits of the shards here, after a step; then, with the gradients in g->grad and the
@@ -62,7 +62,7 @@ static inline int golden_sync_check(golden_sync *s)
     int beyond = 0;
 
     for (int k = 0; k < s->t.count; k++)
-        beyond += golden_some_logits(g, dt_exec_logits(s->t.exec[k]), golden_sync_first_image(s, k),
+        beyond += golden_some_logits(g, s->t.exec[k]->logits, golden_sync_first_image(s, k),
                                      (size_t)s->t.size[k], "logits", own);
     return beyond + golden_gradients(g) + golden_evaluation(g);
 }

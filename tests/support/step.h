@@ -64,7 +64,7 @@ static inline void test_step_params(test_step *t)
 
     t->node.norm = -1;
     if (t->node.op->declare)
-        assert_ok(t->node.op->declare(&t->net, &t->node, t->step.in_shape));
+        t->node.op->declare(&t->net, &t->node, t->step.in_shape);
     for (size_t i = 0; i < t->net.params; i++) {
         t->net.param[i].offset = offset;
         offset += dt_align(t->net.param[i].count, 16);
@@ -158,7 +158,9 @@ static inline void test_step_run(test_step *t, dt_way way)
 
     if (op->local[way] && t->step.mode == DT_TRAIN)
         op->local[way](&t->call);
-    (way == DT_FORWARD ? op->forward : op->backward)(&t->call);
+    void (*const pass)(const dt_call *c) = way == DT_FORWARD ? op->forward : op->backward;
+    if (pass)
+        pass(&t->call);
 }
 
 static inline void test_step_destroy(test_step *t)

@@ -111,8 +111,8 @@ static inline void wave_bind(wave *t)
     size_t scratch = 0;
 
     for (int k = 0; k < t->count; k++)
-        if (t->plan[k] && dt_plan_scratch_bytes(t->plan[k]) > scratch)
-            scratch = dt_plan_scratch_bytes(t->plan[k]);
+        if (t->plan[k] && dt_plan_ask(t->plan[k]).scratch_bytes > scratch)
+            scratch = dt_plan_ask(t->plan[k]).scratch_bytes;
     assert_ok(dt_slab_create(&t->scratch, scratch, "scratch"));
     assert_ok(dt_calloc(&t->sync, 1, sizeof *t->sync, "sums"));
     t->sync->shards = t->count;
@@ -121,7 +121,7 @@ static inline void wave_bind(wave *t)
         assert_ok(dt_calloc(&t->moments[k], t->net->norm_channels, sizeof(dt_moment), "moments"));
         if (!t->plan[k])
             continue;
-        assert_ok(dt_slab_create(&t->arena[k], dt_plan_arena_bytes(t->plan[k]), "activations"));
+        assert_ok(dt_slab_create(&t->arena[k], dt_plan_ask(t->plan[k]).arena_bytes, "activations"));
         assert_ok(dt_exec_create(&t->exec[k], t->plan[k], t->arena[k].mem, t->scratch.mem));
     }
 }
@@ -162,8 +162,8 @@ static inline void wave_input(wave *t, const void *images, const int32_t *labels
         const size_t n = (size_t)t->size[k];
         if (n == 0)
             continue;
-        memcpy(dt_exec_input(t->exec[k]), from, n * image_bytes);
-        memcpy(dt_exec_labels(t->exec[k]), labels, n * sizeof *labels);
+        memcpy(t->exec[k]->input, from, n * image_bytes);
+        memcpy(t->exec[k]->labels, labels, n * sizeof *labels);
         from += n * image_bytes;
         labels += n;
     }
