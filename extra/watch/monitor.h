@@ -5,6 +5,7 @@
 #include "watch.h"
 
 #include <netinet/in.h>
+#include <semaphore.h>
 
 enum { DT_STATE_GONE = 'X', DT_WATCH_KEY = 32, DT_WATCH_ADDRESSES = 8 };
 
@@ -84,8 +85,8 @@ struct dt_watch {
 
     pthread_t thread[2]; /* [threads]: the monitor, the writer */
     int threads;
-    _Atomic bool leads; /* this rank leads its node: its writer writes */
-    _Atomic int stop;   /* a futex of both */
+    sem_t due;        /* the writer is to write or stop */
+    _Atomic int stop; /* a futex of the monitor's */
 };
 
 /* This rank's socket and its part of w->who, the run's key too. Does nothing where there is one

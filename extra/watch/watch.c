@@ -169,8 +169,10 @@ static void give_up(dt_watch *w, const dt_watch_verdict *v, double limit)
              w->o.library ? "" : "; checkpoints are whole: start it again with --resume auto");
     dt_log_line(line);
     dt_tell(w->board->ended, 1 + dt_status_exit_code(DT_STALLED));
-    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++)
-        nanosleep(&pause, NULL); /* the one under way may be of before */
+    for (int i = 0; i < TRIES && w->file >= 0 && w->written < before + 2; i++) {
+        sem_post(&w->due); /* the one under way may be of before */
+        nanosleep(&pause, NULL);
+    }
     dt_tell(w->board->stalled, 1);
 }
 
@@ -182,24 +184,24 @@ static void act(dt_watch *w, int64_t now)
         TURN_S = 2,    /* for the leader of all to end the run first, and say so */
         SILENT_S = 45, /* a host that is silent for so long, while others wait, is lost */
     };
-    const bool first = leads_from(w, 0);
+    const bool leads = leads_from(w, w->node_first), first = leads_from(w, 0);
     const double silent_s = isfinite(w->o.abort_s) ? DT_MIN(w->o.abort_s, SILENT_S) : HUGE_VAL;
     const double least = DT_MIN(w->o.warn_s, silent_s);
 
-    w->leads = leads_from(w, w->node_first);
-    if (w->leads) {
+    if (leads) {
         for (int r = w->node_first; r < w->node_end; r++)
             if (!w->view[r].runs)
                 dt_tell(w->board->row[r].state, process_state(w->who[r].pid));
         dt_channel_send(w, now);
+        sem_post(&w->due);
     }
-    if (!isfinite(least) || (!w->leads && w->last.kind == DT_WATCH_FINE))
+    if (!isfinite(least) || (!leads && w->last.kind == DT_WATCH_FINE))
         return;
     const dt_watch_verdict v = dt_watch_judge(w->view, w->world, least);
     /* A rank that has said that one stands still also says that it goes on. */
     if (v.kind == DT_WATCH_FINE || (first && v.still_s >= w->o.warn_s))
         tell(w, &v);
-    if (!w->leads || v.kind == DT_WATCH_FINE)
+    if (!leads || v.kind == DT_WATCH_FINE)
         return;
     const bool lost = host_is_silent(w, v.rank, now) && v.waits_s >= silent_s;
     const double limit = lost ? silent_s : w->o.abort_s;
@@ -245,12 +247,15 @@ static void *writer_main(void *context)
 {
     dt_watch *w = context;
 
-    while (next_tick(w)) /* rank 0 writes the last one */
-        if (w->leads) {
-            dt_progress_write(w);
-            w->written++;
-        }
-    return NULL;
+    for (;;) {
+        sem_wait(&w->due);
+        while (sem_trywait(&w->due) == 0)
+            ; /* once for all that a slow disk has left */
+        if (w->stop)
+            return NULL; /* rank 0 writes the last one */
+        dt_progress_write(w);
+        w->written++;
+    }
 }
 
 static dt_status threads_start(dt_watch *w)
@@ -268,6 +273,7 @@ static dt_status threads_start(dt_watch *w)
 /* This rank's own part of what all know of each other. */
 static dt_status take(dt_watch *w, dt_comm *c)
 {
+    sem_init(&w->due, 0, 0);
     DT_TRY(dt_calloc(&w->who, (size_t)w->world, sizeof *w->who, "the watch"));
     DT_TRY(dt_calloc(&w->view, (size_t)w->world, sizeof *w->view, "the watch"));
     w->who[w->rank].pid = getpid();
@@ -298,7 +304,8 @@ void dt_watch_close(dt_watch *w, int code)
         return;
     const bool ran = w->threads > 0;
     w->stop = 1;
-    syscall(SYS_futex, &w->stop, FUTEX_WAKE_PRIVATE, DT_COUNT_OF(w->thread), NULL, NULL, 0);
+    syscall(SYS_futex, &w->stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    sem_post(&w->due);
     while (w->threads > 0)
         pthread_join(w->thread[--w->threads], NULL);
     if (ran)

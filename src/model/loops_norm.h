@@ -134,8 +134,8 @@ VECTOR void norm_block(const norm_rows *r, int64_t first, int64_t last, norm_kin
 }
 
 /* How far ahead tensors that do not stay in caches are fetched: rows are read side by side, which a
- * CPU does not predict. The four tensors of a batch norm that adds are fetched on CPUs with AMX only:
- * others were slower (docs/lab/performance.md). */
+ * CPU does not predict. The four tensors of a batch norm that adds are fetched on CPUs with AMX
+ * only: others were slower (docs/lab/performance.md). */
 static inline int64_t norm_far(const dt_step *s, bool backward, dt_dtype type)
 {
     enum { FAR = 1 << 13, NEAR = 1 << 10 };

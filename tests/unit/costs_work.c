@@ -89,7 +89,7 @@ TEST(layers_of_resnet50)
     expect(&m, "conv2d", "layer4.0.conv2", 4 * 2 * 2 * 32 * 32,
            (double[]){f * (5 * x + weights), f * (5 * x + weights), f * (5 * x + weights)});
     expect(&m, "batchnorm+add+relu", "layer4.1.bn3", 0,
-           (double[]){f * (3 * wide + 256) + norm, f * (6 * wide + 128 + 256) + norm, 0});
+           (double[]){f * (3 * wide + 256) + norm, f * (5 * wide + 128 + 256) + norm, 0});
     for (size_t i = 0; i < (size_t)m.plan->steps; i++)
         if (m.plan->step[i].op == &dt_op_fork) {
             const int64_t bytes = 4 * dt_shape_count(&m.plan->step[i].out_shape);
