@@ -37,8 +37,8 @@ avx512      resnet50 224 32 64 0.846
 avx512      vgg11    32 128 8  0.983
 avx512      vgg11    32 128 32 0.895
 avx512_bf16 resnet50 224 32 8  0.971
-avx512_bf16 resnet50 224 32 32 0.910
-avx512_bf16 resnet50 224 32 64 0.842
+avx512_bf16 resnet50 224 32 32 0.909
+avx512_bf16 resnet50 224 32 64 0.841
 avx512_bf16 vgg11    32 128 8  0.981
 avx512_bf16 vgg11    32 128 32 0.891
 amx         resnet50 224 32 8  0.956
