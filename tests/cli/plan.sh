@@ -41,9 +41,9 @@ avx512_bf16 resnet50 224 32 32 0.909
 avx512_bf16 resnet50 224 32 64 0.841
 avx512_bf16 vgg11    32 128 8  0.981
 avx512_bf16 vgg11    32 128 32 0.891
-amx         resnet50 224 32 8  0.956
-amx         resnet50 224 32 32 0.867
-amx         resnet50 224 32 64 0.765
+amx         resnet50 224 32 8  0.955
+amx         resnet50 224 32 32 0.865
+amx         resnet50 224 32 64 0.762
 amx         vgg11    32 128 8  0.964
 amx         vgg11    32 128 32 0.816
 END
