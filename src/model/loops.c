@@ -48,17 +48,27 @@ static inline void add_backward_as(const dt_call *c, int64_t first, int64_t coun
 
 static inline void relu_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const void *restrict in = c->in[0];
-    void *restrict out = c->out;
+    vec v[2];
 
-#pragma omp simd
-    for (int64_t i = first; i < first + count; i++)
-        put(out, i, relu(get(in, i, type)), type);
+    for (int64_t at = first, n; at < first + count; at += n) {
+        n = DT_MIN(first + count - at, PAIR);
+        pair_get(c->in[0], at, n, v, type);
+        for (int h = 0; h < 2; h++)
+            v[h] = vec_relu(v[h]);
+        pair_put(c->out, at, n, v, false, type);
+    }
 }
 
 static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    relu_mask(c->out, c->d_out, c->d_in[0], first, count, type);
+    vec v[2];
+
+    for (int64_t at = first, n; at < first + count; at += n) {
+        n = DT_MIN(first + count - at, PAIR);
+        pair_get(c->d_out, at, n, v, type);
+        pair_through(c->out, at, n, v, type);
+        pair_put_exact(c->d_in[0], at, n, v, type);
+    }
 }
 
 #define X(name, items, needs)                                                                      \

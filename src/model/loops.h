@@ -73,6 +73,7 @@ enum {
     DT_NORM_MERGED = 16, /* channels whose sums a thread adds up, at least */
     DT_NORM_COEFS = 5
 };
+enum { DT_PAIR_MOST = 32 }; /* numbers of the widest pair of vectors, see loops_vector.h */
 typedef struct dt_norm_plan {
     int64_t rows, channels, block, blocks, parts;
 } dt_norm_plan;
@@ -99,7 +100,7 @@ static inline int64_t dt_norm_row(const dt_norm_plan *p, int64_t block)
     return DT_MIN(block * p->block, p->rows);
 }
 
-/* The areas of a call; a vector has `stride` elements, channels rounded up to 32.
+/* The areas of a call; a vector has `stride` elements, channels rounded up to DT_PAIR_MOST.
  *   saved    mean, inverse standard deviation: float32; where dt_norm_masks says so, a bit for each
  *            number of which forward's ReLU let it through
  *   scratch  two vectors of float64, over all rows; of each block three of float32; then the
@@ -119,7 +120,7 @@ typedef struct dt_norm_area {
 
 static inline int64_t dt_norm_stride(int64_t channels)
 {
-    return (int64_t)dt_align((size_t)channels, 32);
+    return (int64_t)dt_align((size_t)channels, DT_PAIR_MOST);
 }
 static inline int64_t dt_norm_wide(const dt_norm_plan *p)
 {
@@ -128,7 +129,7 @@ static inline int64_t dt_norm_wide(const dt_norm_plan *p)
 /* Backward reads a bit for each number in place of the output. */
 static inline bool dt_norm_masks(const dt_step *s)
 {
-    return s->mode == DT_TRAIN && s->attr.add && s->out_shape.c % 32 == 0;
+    return s->mode == DT_TRAIN && s->attr.add && s->out_shape.c % DT_PAIR_MOST == 0;
 }
 static inline size_t dt_norm_saved_bytes(const dt_step *s)
 {

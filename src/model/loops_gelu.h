@@ -60,7 +60,7 @@ gelu_as(const dt_call *c, bool back, int64_t first, int64_t count, dt_dtype type
     const void *restrict in = c->in[0], *restrict dy = c->d_out;
     void *out = back ? c->d_in[0] : c->out;
     const bool past = vec_past(&c->step->out_shape, type);
-    float to[SOME + PAIR];
+    float to[SOME];
     vec v[2];
 
     for (int64_t at = first, n; at < first + count; at += n) {
@@ -73,8 +73,9 @@ gelu_as(const dt_call *c, bool back, int64_t first, int64_t count, dt_dtype type
             to[i] = back ? get(dy, at + i, type) * (p + x * (bell * 0x1.988454p-2f)) : x * p;
         }
         for (int64_t i = 0; i < n; i += PAIR) {
-            memcpy(v, to + i, sizeof v);
-            pair_put(out, at + i, DT_MIN(n - i, PAIR), v, past, type);
+            const int64_t some = DT_MIN(n - i, PAIR);
+            pair_get(to, i, some, v, DT_F32);
+            pair_put(out, at + i, some, v, past, type);
         }
     }
     vec_fence(past);

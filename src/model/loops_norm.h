@@ -41,15 +41,12 @@ VECTOR vec norm_gate(vec x, const float *scale, const float *beta, vec dy, dt_dt
 VECTOR void norm_through(const norm_rows *r, int64_t at, int64_t n, vec d[2], dt_dtype type)
 {
     lane_mask open[2];
-    vec out[2];
 
-    if (r->mask)
-        pair_masks(r->mask[at / PAIR], open);
-    else {
-        pair_get(r->out, at, n, out, type);
-        for (int h = 0; h < 2; h++)
-            open[h] = vec_above(out[h], 0);
+    if (!r->mask) {
+        pair_through(r->out, at, n, d, type);
+        return;
     }
+    pair_masks(r->mask[at / PAIR], open);
     for (int h = 0; h < 2; h++)
         d[h] = vec_keep(open[h], d[h]);
 }
@@ -71,7 +68,7 @@ VECTOR void norm_dy(const norm_rows *r, int64_t at, int64_t col, int64_t n, norm
     if (kind >= NORM_MASK)
         norm_through(r, at, n, d, type);
     if (kind == NORM_MASK)
-        pair_store(r->summand, at, n, d, vec_uppers((vec_word)d[0], (vec_word)d[1]), false, type);
+        pair_put_exact(r->summand, at, n, d, type);
     if (kind == NORM_JOIN)
         pair_put(r->summand, at, n, d, false, type);
     for (int h = 0; kind == NORM_GATE && h < 2; h++, col += VEC_LANES)

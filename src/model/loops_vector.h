@@ -131,38 +131,29 @@ VECTOR void pair_masks(pair_bits bits, lane_mask mask[2])
 
 /* ---- Rounding, as dt_f32_to_bf16 does ------------------------------------------------------ */
 
-#ifdef __AVX512BW__
 /* Rounded numbers in the upper halves of the lanes. */
 VECTOR vec_word vec_round(vec v)
 {
-    const __m512 x = (__m512)v;
-    const __m512i u = _mm512_castps_si512(x);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
-    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    return (vec_word)_mm512_mask_or_epi32(up, nan, u, _mm512_set1_epi32(0x400000));
+    const vec_word u = (vec_word)v, up = u + 0x7fff + (u >> 16 & 1), quiet = u | 0x400000;
+#ifdef __AVX512BW__
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
+    return (vec_word)_mm512_mask_mov_epi32((__m512i)up, nan, (__m512i)quiet);
+#else
+    const vec_word nan = (vec_word)(v != v);
+    return (up & ~nan) | (quiet & nan);
+#endif
 }
 
 /* The upper halves of all lanes. */
 VECTOR vec_halves vec_uppers(vec_word low, vec_word high)
 {
+#if defined(__AVX512BW__)
     static const uint16_t uppers[PAIR] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                           23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                           45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
     const __m512i upper = _mm512_loadu_si512(uppers);
     return (vec_halves)_mm512_permutex2var_epi16((__m512i)low, upper, (__m512i)high);
-}
-
-#else
-VECTOR vec_word vec_round(vec v)
-{
-    const vec_word u = (vec_word)v, up = u + 0x7fff + (u >> 16 & 1), nan = (vec_word)(v != v);
-    return (up & ~nan) | ((u | 0x400000) & nan);
-}
-
-VECTOR vec_halves vec_uppers(vec_word low, vec_word high)
-{
-#ifdef __AVX2__
+#elif defined(__AVX2__)
     const __m256i both = _mm256_packus_epi32((__m256i)(low >> 16), (__m256i)(high >> 16));
     return (vec_halves)_mm256_permute4x64_epi64(both, 0xd8);
 #else
@@ -173,7 +164,6 @@ VECTOR vec_halves vec_uppers(vec_word low, vec_word high)
     return all;
 #endif
 }
-#endif
 
 VECTOR vec_halves vec_pack(const vec v[2])
 {
@@ -275,10 +265,26 @@ VECTOR void pair_put(void *x, int64_t i, int64_t n, vec v[2], bool past, dt_dtyp
     pair_store(x, i, n, v, half, past, type);
 }
 
+/* The same of numbers that need no rounding. */
+VECTOR void pair_put_exact(void *x, int64_t i, int64_t n, const vec v[2], dt_dtype type)
+{
+    pair_store(x, i, n, v, vec_uppers((vec_word)v[0], (vec_word)v[1]), false, type);
+}
+
+/* d where the ReLU that made `out` let its number through: all but zeros and negative numbers. */
+VECTOR void pair_through(const void *out, int64_t i, int64_t n, vec d[2], dt_dtype type)
+{
+    vec y[2];
+
+    pair_get(out, i, n, y, type);
+    for (int h = 0; h < 2; h++)
+        d[h] = vec_keep(vec_above(y[h], 0), d[h]);
+}
+
 /* Fetches the lines `far` numbers behind the pair, unless that is 0. */
 VECTOR void pair_fetch(const void *x, int64_t i, int64_t far, dt_dtype type)
 {
-    const int size = type == DT_BF16 ? 2 : 4;
+    const int size = (int)dt_dtype_bytes(type);
 
     for (int byte = 0; far && byte < PAIR * size; byte += 64)
         __builtin_prefetch((const char *)((uintptr_t)x + (uintptr_t)((i + far) * size + byte)));
@@ -294,7 +300,7 @@ static inline bool vec_large(const dt_shape *shape, dt_dtype type)
 /* Stores past the caches must begin at a multiple of their size. */
 static inline bool vec_past(const dt_shape *shape, dt_dtype type)
 {
-    return shape->c % 32 == 0 && vec_large(shape, type);
+    return shape->c % DT_PAIR_MOST == 0 && vec_large(shape, type);
 }
 
 static inline void vec_fence(bool past)
