@@ -139,18 +139,21 @@ static void add_loop(dt_share *all, const dt_step *s, int64_t items, int64_t gra
     all->longest_s += one.longest_s;
 }
 
-/* The sums read what the second sweep reads again; of each channel some numbers are computed by one
- * thread. */
+/* The sums, unless a convolution sees to them, read what the second sweep reads again; of each
+ * channel some numbers are computed by one thread. */
 static void add_norm(dt_share *all, const dt_step *s, dt_pass pass, double seconds)
 {
-    const dt_norm_plan p = dt_norm_plan_of(s);
+    const dt_way way = pass == DT_PASS_FORWARD ? DT_FORWARD : DT_BACKWARD;
+    const int64_t channels = s->out_shape.c;
+    const int64_t blocks = s->sums_bytes[way] ? dt_rows_blocks(&s->rows[way]) : 0;
     const double first = pass == DT_PASS_FORWARD && !s->attr.add ? 0.5 : 0.67;
     const double merge_s = 1.5e-9, channel_s = 4e-9, call_s = 1e-6;
 
-    add_loop(all, s, p.blocks, 1, first * seconds);
-    add_loop(all, s, p.channels, DT_NORM_MERGED, merge_s * (double)(p.blocks * p.channels));
-    add_loop(all, s, p.rows, p.block, seconds);
-    add_loop(all, s, 1, 0, call_s + channel_s * (double)p.channels);
+    if (blocks > 0 && s->fed_by[way] < 0)
+        add_loop(all, s, blocks, 1, first * seconds);
+    add_loop(all, s, channels, DT_NORM_MERGED, merge_s * (double)(blocks * channels));
+    add_loop(all, s, dt_shape_count(&s->out_shape) / channels, dt_norm_block(s), seconds);
+    add_loop(all, s, 1, 0, call_s + channel_s * (double)channels);
 }
 
 /* Of most operations a loop over lines of the image: of the output forward, of the input
@@ -171,17 +174,18 @@ static dt_share share_loops(const dt_step *s, dt_pass pass, double seconds)
     return all;
 }
 
-/* Of a kernel that is not there: one thread. */
-static dt_share share_units(const dt_step *s, dt_pass pass, double seconds)
+/* Of a kernel that is not there: one thread. fed_s: what it spends on the sums of a batch norm. */
+static dt_share share_units(const dt_step *s, dt_pass pass, double seconds, double fed_s)
 {
     const dt_tiles *t = s->tiles[pass];
 
     if (!t)
         return (dt_share){1, seconds, seconds, 0};
-    dt_share share = {t->units, t->alone.seconds, 0, -t->alone.bytes};
+    dt_share share = {t->units, t->alone.seconds + fed_s, 0, -t->alone.bytes};
     for (int k = 0; k < t->units; k++) {
         const dt_unit unit = dt_tiles_unit(t, k);
-        share.longest_s = DT_MAX(share.longest_s, unit.seconds);
+        const double part = (double)(t->start[k + 1] - t->start[k]) / (double)t->start[t->units];
+        share.longest_s = DT_MAX(share.longest_s, unit.seconds + fed_s * part);
         share.again += unit.bytes;
     }
     share.again = DT_MAX(share.again, 0);
@@ -191,10 +195,15 @@ static dt_share share_units(const dt_step *s, dt_pass pass, double seconds)
 dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
 {
     const double bytes_per_s = 30e9;
+    const double fed_norm = 0.5; /* of what a batch norm reads and writes: what stays in caches */
     const dt_work work = dt_plan_work(p, i, pass);
     const dt_step *s = &p->step[i];
 
     if (work.bytes == 0)
         return (dt_share){0};
-    return (s->op->weights ? share_units : share_loops)(s, pass, (double)work.bytes / bytes_per_s);
+    if (!s->op->weights)
+        return share_loops(s, pass, (double)work.bytes / bytes_per_s);
+    const int fed = pass == DT_PASS_WEIGHTS ? -1 : s->feeds[pass == DT_PASS_DATA];
+    const double first = fed < 0 ? 0 : fed_norm * (double)dt_plan_work(p, (size_t)fed, pass).bytes;
+    return share_units(s, pass, (double)work.bytes / bytes_per_s, first / bytes_per_s);
 }

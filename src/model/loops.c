@@ -67,7 +67,7 @@ static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t cou
         n = DT_MIN(first + count - at, PAIR);
         pair_get(c->d_out, at, n, v, type);
         pair_through(c->out, at, n, v, type);
-        pair_put_exact(c->d_in[0], at, n, v, type);
+        pair_put_exact(c->d_in[0], at, n, v, false, type);
     }
 }
 
@@ -82,8 +82,21 @@ static inline void relu_backward_as(const dt_call *c, int64_t first, int64_t cou
 DT_LOOP_LIST(X)
 #undef X
 
+#define X(name)                                                                                    \
+    static void name(const void *context, int64_t block, int64_t first, int64_t count, void *rows) \
+    {                                                                                              \
+        const dt_call *c = context;                                                                \
+        if (c->step->grad_type == DT_BF16)                                                         \
+            name##_as(c, block, first, count, rows, DT_BF16);                                      \
+        else                                                                                       \
+            name##_as(c, block, first, count, rows, DT_F32);                                       \
+    }
+X(norm_moments)
+X(norm_sums)
+#undef X
+
 const dt_loops LOOPS_TABLE = {.isa = LOOPS_ISA,
 #define X(name, items, needs) .name = name,
                               DT_LOOP_LIST(X)
 #undef X
-};
+                                  .norm_sum = {norm_moments, norm_sums}};

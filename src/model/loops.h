@@ -29,10 +29,8 @@ typedef void (*dt_loop)(const dt_call *c, int64_t first, int64_t count);
     X(globalavgpool_backward, images, d_in[0])
 #define DT_LOOP_LIST(X) /* name, items */                                                          \
     DT_PASS_LIST(X)                                                                                \
-    X(norm_moments, blocks, )                                                                      \
     X(norm_merge, channels, )                                                                      \
     X(norm_apply, rows, )                                                                          \
-    X(norm_sums, blocks, )                                                                         \
     X(norm_total, channels, )                                                                      \
     X(norm_data, rows, )
 
@@ -41,6 +39,7 @@ typedef struct dt_loops {
 #define X(name, items, needs) dt_loop name;
     DT_LOOP_LIST(X)
 #undef X
+    dt_rows_take *norm_sum[DT_WAYS]; /* context: the batch norm's dt_call */
 } dt_loops;
 #define X(name, items, needs) void dt_##name(const dt_call *c);
 DT_PASS_LIST(X)
@@ -62,9 +61,10 @@ static inline int64_t dt_loop_grain(int64_t work) /* of items of so many element
 
 /* ---- Batch norm ----------------------------------------------------------------- */
 
-/* Rows (images x pixels) are cut into blocks, which stay in the second-level cache and are what
- * threads take; a part is some neighbouring blocks. Both follow from the shape alone. A block sums
- * at most 512 rows in float32; blocks, then parts, are added in their order in float64. */
+/* Rows (images x pixels) are summed over by blocks (rows.h): those of a convolution, else DT_NORM_ROWS
+ * or fewer, which stay in the second-level cache and are what threads take. A part is some
+ * neighbouring blocks. A block is summed in float32; blocks, then parts, are added in their
+ * order in float64. */
 enum {
     DT_NORM_PARTS = 32,
     DT_NORM_ROWS = 512,
@@ -74,42 +74,37 @@ enum {
     DT_NORM_COEFS = 5
 };
 enum { DT_PAIR_MOST = 32 }; /* numbers of the widest pair of vectors, see loops_vector.h */
-typedef struct dt_norm_plan {
-    int64_t rows, channels, block, blocks, parts;
-} dt_norm_plan;
 
-/* Blocks and parts are those of the whole layer, also where it is cut: sums follow from them. */
-static inline dt_norm_plan dt_norm_plan_of(const dt_step *step)
+/* Without a convolution: the rows of a block, and all blocks; the same where a layer is cut. */
+static inline int64_t dt_norm_block(const dt_step *s)
 {
-    const dt_shape *s = &step->out_shape;
-    dt_norm_plan p = {.rows = s->n * s->h * s->w, .channels = s->c};
-    p.block = DT_NORM_ELEMENTS / (step->cut ? step->out_cut.whole : p.channels);
-    p.block = p.block > DT_NORM_ROWS ? DT_NORM_ROWS : p.block < 16 ? 16 : p.block;
-    p.blocks = (p.rows + p.block - 1) / p.block;
-    p.parts = DT_MIN(p.blocks, DT_NORM_PARTS);
-    return p;
+    const int64_t rows = DT_NORM_ELEMENTS / (s->cut ? s->out_cut.whole : s->out_shape.c);
+    return rows > DT_NORM_ROWS ? DT_NORM_ROWS : rows < 16 ? 16 : rows;
+}
+static inline dt_rows dt_norm_rows(const dt_step *s)
+{
+    return (dt_rows){1, 1, s->out_shape.n * s->out_shape.h * s->out_shape.w, dt_norm_block(s),
+                     1, 1};
 }
 /* First block of a part; part `parts` starts at the end. */
-static inline int64_t dt_norm_part(const dt_norm_plan *p, int64_t part)
+static inline int64_t dt_norm_parts(const dt_rows *r)
 {
-    return p->blocks * part / p->parts;
+    return DT_MIN(dt_rows_blocks(r), DT_NORM_PARTS);
 }
-/* First row of a block. */
-static inline int64_t dt_norm_row(const dt_norm_plan *p, int64_t block)
+static inline int64_t dt_norm_part(const dt_rows *r, int64_t part)
 {
-    return DT_MIN(block * p->block, p->rows);
+    return dt_rows_blocks(r) * part / dt_norm_parts(r);
 }
 
 /* The areas of a call; a vector has `stride` elements, channels rounded up to DT_PAIR_MOST.
  *   saved    mean, inverse standard deviation: float32; where dt_norm_masks says so, a bit for each
  *            number of which forward's ReLU let it through
- *   scratch  two vectors of float64, over all rows; of each block three of float32; then the
- *            coefficients, float32.
+ *   sums     of each block three vectors of float32, backward two
+ *   scratch  two vectors of float64, over all rows; then the coefficients, float32.
  * Coefficients of few channels are repeated to `wide` elements: as many whole pixels as go into
  * DT_NORM_WIDE, so that a loop over channels is a long one. */
 typedef struct dt_norm_area {
-    dt_norm_plan plan;
-    int64_t stride, wide;
+    int64_t rows, channels, stride, wide;
     double *sum;
     float *shift; /* subtracted from x: the mean */
     float *scale; /* gamma / std */
@@ -122,9 +117,9 @@ static inline int64_t dt_norm_stride(int64_t channels)
 {
     return (int64_t)dt_align((size_t)channels, DT_PAIR_MOST);
 }
-static inline int64_t dt_norm_wide(const dt_norm_plan *p)
+static inline int64_t dt_norm_wide(int64_t channels)
 {
-    return p->channels < DT_NORM_WIDE ? DT_NORM_WIDE / p->channels * p->channels : p->channels;
+    return channels < DT_NORM_WIDE ? DT_NORM_WIDE / channels * channels : channels;
 }
 /* Backward reads a bit for each number in place of the output. */
 static inline bool dt_norm_masks(const dt_step *s)
@@ -133,30 +128,36 @@ static inline bool dt_norm_masks(const dt_step *s)
 }
 static inline size_t dt_norm_saved_bytes(const dt_step *s)
 {
-    const dt_norm_plan p = dt_norm_plan_of(s);
-    const size_t bits = dt_norm_masks(s) ? (size_t)(p.rows * p.channels) : 0;
-    return (size_t)dt_norm_stride(p.channels) * 2 * sizeof(float) + bits / 8;
+    const size_t bits = dt_norm_masks(s) ? (size_t)dt_shape_count(&s->out_shape) : 0;
+    return (size_t)dt_norm_stride(s->out_shape.c) * 2 * sizeof(float) + bits / 8;
 }
 static inline void *dt_norm_mask(const dt_call *c)
 {
     const int64_t stride = dt_norm_stride(c->step->out_shape.c);
     return dt_norm_masks(c->step) ? (float *)c->saved + 2 * stride : NULL;
 }
-static inline size_t dt_norm_scratch_bytes(const dt_norm_plan *p)
+static inline size_t dt_norm_sums_bytes(const dt_step *s, dt_way way)
 {
-    return (size_t)dt_norm_stride(p->channels) *
-               (2 * sizeof(double) + 3 * (size_t)p->blocks * sizeof(float)) +
-           (size_t)dt_norm_stride(dt_norm_wide(p)) * DT_NORM_COEFS * sizeof(float);
+    const size_t vectors = (size_t)dt_rows_blocks(&s->rows[way]) * (way == DT_FORWARD ? 3 : 2);
+    return vectors * (size_t)dt_norm_stride(s->out_shape.c) * sizeof(float);
+}
+static inline size_t dt_norm_scratch_bytes(const dt_step *s)
+{
+    const int64_t channels = s->out_shape.c;
+    return (size_t)dt_norm_stride(channels) * 2 * sizeof(double) +
+           (size_t)dt_norm_stride(dt_norm_wide(channels)) * DT_NORM_COEFS * sizeof(float);
 }
 static inline dt_norm_area dt_norm_area_of(const dt_call *c)
 {
-    const dt_norm_plan p = dt_norm_plan_of(c->step);
-    const int64_t stride = dt_norm_stride(p.channels), each = dt_norm_stride(dt_norm_wide(&p));
+    const dt_shape *s = &c->step->out_shape;
+    const int64_t wide = dt_norm_wide(s->c), stride = dt_norm_stride(s->c);
+    const int64_t each = dt_norm_stride(wide);
     double *sum = c->scratch;
-    float *coef = (float *)(sum + 2 * stride) + 3 * stride * p.blocks;
-    return (dt_norm_area){.plan = p,
+    float *coef = (float *)(sum + 2 * stride);
+    return (dt_norm_area){.rows = s->n * s->h * s->w,
+                          .channels = s->c,
                           .stride = stride,
-                          .wide = dt_norm_wide(&p),
+                          .wide = wide,
                           .sum = sum,
                           .shift = coef,
                           .scale = coef + each,
@@ -169,9 +170,10 @@ static inline double *dt_norm_sum(const dt_norm_area *a, int k)
 {
     return a->sum + k * a->stride;
 }
-/* k = 0..2: the float32 vectors of a block. */
-static inline float *dt_norm_work(const dt_norm_area *a, int64_t block, int k)
+/* The float32 vectors of a block: shift, sum and squares of x - shift; or both sums. */
+static inline float *dt_norm_work(const dt_call *c, dt_way way, int64_t block, int k)
 {
-    return (float *)(a->sum + 2 * a->stride) + (3 * block + k) * a->stride;
+    const int64_t vectors = way == DT_FORWARD ? 3 : 2;
+    return c->sums[way] + (vectors * block + k) * dt_norm_stride(c->step->out_shape.c);
 }
 #endif

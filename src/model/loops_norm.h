@@ -9,20 +9,31 @@
 typedef enum norm_kind {
     NORM_MEAN,    /* x */
     NORM_SQUARES, /* d = x - mean, and its square */
-    NORM_PLAIN,   /* backward: dy', and dy' d. dy' is d_out */
-    NORM_GATE,    /* d_out where ReLU, done again, lets x through */
-    NORM_MASK,    /* d_out where forward let the number through: the summand's gradient, too */
-    NORM_JOIN,    /* d_out + d_out2, likewise, rounded once */
+    NORM_PLAIN,   /* backward: dy', and dy' d */
+    NORM_GATE,    /* dy' is dy where ReLU, done again, lets x through */
 } norm_kind;
 
+/* Tensors and coefficients of all channels; and what is summed, see dt_rows_take. */
 typedef struct norm_rows {
-    const void *x, *d_out, *d_out2;
+    dt_rows_block block;
+    int64_t first, count; /* channels */
+    bool staged;
+    void *made;            /* x, or backward d_out: the tensor, or staged rows of these channels */
+    int64_t wide;          /* numbers from one of its rows to the next */
+    void *to;              /* the tensor of x, where staged rows are to go, or NULL */
+    const void *x, *dy;    /* backward; dy lies as `made` */
+    void *summand;         /* where dy' goes, if it is more than dy; may be d_out; or NULL */
+    const void *d_out2;    /* is added, or NULL */
     const pair_bits *mask; /* what forward's ReLU let through, */
     const void *out;       /* or where no mask is kept, what it gave */
-    void *summand;         /* where dy' goes; may be d_out */
     const float *mean, *scale, *beta;
     int64_t channels, far;
 } norm_rows;
+
+/* Where some columns of a row are. */
+typedef struct norm_place {
+    int64_t at, made, col; /* in tensors; in what was made; in coefficients */
+} norm_place;
 
 /* The largest number that is stored as zero: half of the smallest bf16, since the tie rounds to
  * zero. */
@@ -51,28 +62,26 @@ VECTOR void norm_through(const norm_rows *r, int64_t at, int64_t n, vec d[2], dt
         d[h] = vec_keep(open[h], d[h]);
 }
 
-/* dy' of n numbers from element `at` on, of which x - mean is known. */
-VECTOR void norm_dy(const norm_rows *r, int64_t at, int64_t col, int64_t n, norm_kind kind,
-                    const vec x[2], vec d[2], dt_dtype type)
+/* dy' of some neighbouring rows where ReLU and a second gradient make it: rounded once. */
+VECTOR void norm_join(const norm_rows *r, norm_place p, int64_t count, int64_t rows, dt_dtype type)
 {
-    vec second[2];
-
-    pair_fetch(r->d_out, at, r->far, type);
-    pair_get(r->d_out, at, n, d, type);
-    if (kind == NORM_JOIN) {
-        pair_fetch(r->d_out2, at, r->far, type);
-        pair_get(r->d_out2, at, n, second, type);
-        for (int h = 0; h < 2; h++)
-            d[h] += second[h];
-    }
-    if (kind >= NORM_MASK)
-        norm_through(r, at, n, d, type);
-    if (kind == NORM_MASK)
-        pair_put_exact(r->summand, at, n, d, type);
-    if (kind == NORM_JOIN)
-        pair_put(r->summand, at, n, d, false, type);
-    for (int h = 0; kind == NORM_GATE && h < 2; h++, col += VEC_LANES)
-        d[h] = norm_gate(x[h], r->scale + col, r->beta + col, d[h], type);
+    for (int64_t row = 0; row < rows; row++, p.at += r->channels, p.made += r->wide)
+        for (int64_t c = 0, n; c < count; c += n) {
+            vec d[2], second[2];
+            n = DT_MIN(PAIR, count - c);
+            pair_fetch(r->x, p.at + c, r->far, type);
+            pair_get(r->made, p.made + c, n, d, type);
+            if (r->d_out2) {
+                pair_fetch(r->d_out2, p.at + c, r->far, type);
+                pair_get(r->d_out2, p.at + c, n, second, type);
+                for (int h = 0; h < 2; h++)
+                    d[h] += second[h];
+            }
+            norm_through(r, p.at + c, n, d, type);
+            pair_put(r->summand, p.at + c, n, d, r->staged, type);
+            if (r->staged)
+                pair_put_exact(r->made, p.made + c, n, d, false, type);
+        }
 }
 
 VECTOR void norm_add(float *to, const vec v[2])
@@ -81,65 +90,117 @@ VECTOR void norm_add(float *to, const vec v[2])
         *(vec_floats *)(to + h * VEC_LANES) += v[h];
 }
 
-/* Adds the sums of n columns over `group` rows, from column `col` and element `at` on. */
-VECTOR void norm_columns(const norm_rows *r, int64_t at, int64_t col, int64_t n, int group,
-                         norm_kind kind, float *const to[2], dt_dtype type)
+/* Adds the sums of n columns over `group` rows. */
+VECTOR void norm_columns(const norm_rows *r, norm_place p, int64_t n, int64_t group, norm_kind kind,
+                         float *const to[2], dt_dtype type)
 {
+    const bool backward = kind >= NORM_PLAIN;
     vec sum[2] = {{0}}, product[2] = {{0}}, x[2], d[2];
 
-    for (int g = 0; g < group; g++, at += r->channels) {
-        pair_fetch(r->x, at, r->far, type);
-        pair_get(r->x, at, n, x, type);
+    for (int64_t g = 0; g < group; g++, p.at += r->channels, p.made += r->wide) {
+        if (!r->summand)
+            pair_fetch(backward ? r->x : r->made, backward ? p.at : p.made, r->far, type);
+        pair_get(backward ? r->x : r->made, backward ? p.at : p.made, n, x, type);
         for (int h = 0; kind > NORM_MEAN && h < 2; h++)
-            x[h] -= vec_load(r->mean + col + h * VEC_LANES);
-        if (kind >= NORM_PLAIN)
-            norm_dy(r, at, col, n, kind, x, d, type);
+            x[h] -= vec_load(r->mean + p.col + h * VEC_LANES);
+        if (backward && !r->summand)
+            pair_fetch(r->dy, p.made, r->far, type);
+        if (backward)
+            pair_get(r->dy, p.made, n, d, type);
         else
             memcpy(d, x, sizeof d);
         for (int h = 0; h < 2; h++) {
+            if (kind == NORM_GATE)
+                d[h] = norm_gate(x[h], r->scale + p.col + h * VEC_LANES,
+                                 r->beta + p.col + h * VEC_LANES, d[h], type);
             sum[h] += d[h];
             product[h] += d[h] * x[h];
         }
     }
-    norm_add(to[0] + col, sum);
+    norm_add(to[0] + p.col, sum);
     if (kind > NORM_MEAN)
-        norm_add(to[1] + col, product);
+        norm_add(to[1] + p.col, product);
+}
+
+/* Some rows go where they belong, past the caches. */
+VECTOR void norm_store(const norm_rows *r, norm_place p, int64_t count, int64_t rows, dt_dtype type)
+{
+    const size_t each = dt_dtype_bytes(type);
+
+    for (int64_t row = 0; row < rows; row++, p.at += r->channels, p.made += r->wide)
+        vec_copy_past((char *)r->to + (size_t)p.at * each, (char *)r->made + (size_t)p.made * each,
+                      (size_t)count * each);
 }
 
 enum { GROUP = 4 }; /* rows added before a running sum is touched */
 
-/* Sums of rows [first, last) to `to`. */
-VECTOR void norm_block(const norm_rows *r, int64_t first, int64_t last, norm_kind kind,
-                       float *const to[2], dt_dtype type)
+/* Sums of `count` columns of up to GROUP neighbouring rows. */
+VECTOR void norm_group(const norm_rows *r, norm_place p, int64_t count, int64_t group,
+                       norm_kind kind, float *const to[2], dt_dtype type)
 {
-    const int64_t channels = r->channels;
+    if (kind == NORM_PLAIN && r->summand)
+        norm_join(r, p, count, group, type);
+    for (int64_t c = 0; c < count; c += PAIR) {
+        const norm_place here = {p.at + c, p.made + c, p.col + c};
+        const int64_t n = DT_MIN(PAIR, count - c);
+        if (group == GROUP && n == PAIR)
+            norm_columns(r, here, PAIR, GROUP, kind, to, type);
+        else if (n == PAIR)
+            norm_columns(r, here, PAIR, group, kind, to, type);
+        else if (n == VEC_LANES)
+            norm_columns(r, here, VEC_LANES, group, kind, to, type);
+        else
+            norm_columns(r, here, n, group, kind, to, type);
+    }
+    if (kind == NORM_SQUARES && r->to)
+        norm_store(r, p, count, group, type);
+}
+
+/* Sums of `count` columns of neighbouring rows, of which the first begins at p. */
+VECTOR void norm_run_rows(const norm_rows *r, norm_place p, int64_t count, int64_t rows,
+                          norm_kind kind, float *const to[2], dt_dtype type)
+{
+    enum { STRIP = 256 }; /* columns of which a group stays in the first-level cache */
+
+    for (int64_t row = 0; row < rows; row += GROUP)
+        for (int64_t c = 0; c < count; c += STRIP) {
+            const norm_place at = {p.at + row * r->channels + c, p.made + row * r->wide + c,
+                                   p.col + c};
+            norm_group(r, at, DT_MIN(STRIP, count - c), DT_MIN(rows - row, GROUP), kind, to, type);
+        }
+}
+
+/* Sums of the first `rows` rows to `to`. */
+VECTOR void norm_block(const norm_rows *r, int64_t rows, norm_kind kind, float *const to[2],
+                       dt_dtype type)
+{
+    const dt_rows_block *b = &r->block;
+    int64_t made = 0;
 
     for (int k = 0; k < 1 + (kind > NORM_MEAN); k++)
-        memset(to[k], 0, (size_t)channels * sizeof(float));
-    for (int64_t row = first, group; row < last; row += group) {
-        group = last - row < GROUP ? 1 : GROUP;
-        for (int64_t col = 0; col < channels; col += PAIR) {
-            const int64_t at = row * channels + col, n = DT_MIN(PAIR, channels - col);
-            if (group == GROUP && n == PAIR)
-                norm_columns(r, at, col, PAIR, GROUP, kind, to, type);
-            else if (group == GROUP && n == VEC_LANES)
-                norm_columns(r, at, col, VEC_LANES, GROUP, kind, to, type);
-            else
-                norm_columns(r, at, col, n, (int)group, kind, to, type);
-        }
+        memset(to[k] + r->first, 0, (size_t)r->count * sizeof(float));
+    for (int64_t run = 0, count; made < rows; run++, made += count) {
+        const int64_t row = b->first + run / b->images * b->fold + run % b->images * b->image;
+        const int64_t at = row * r->channels + r->first;
+        count = DT_MIN(b->pixels, rows - made);
+        norm_run_rows(r, (norm_place){at, r->staged ? made * r->wide : at, r->first}, r->count,
+                      count, kind, to, type);
     }
 }
 
-/* How far ahead tensors that do not stay in caches are fetched: rows are read side by side, which a
- * CPU does not predict. The four tensors of a batch norm that adds are fetched on CPUs with AMX
- * only: others were slower (docs/lab/performance.md). */
-static inline int64_t norm_far(const dt_step *s, bool backward, dt_dtype type)
+/* How far ahead tensors are fetched that do not stay in caches: rows are read side by side, which a
+ * CPU does not predict. A convolution has just made its own, and what is read beside it is far. The
+ * four tensors of a batch norm that adds and is not fed are fetched on CPUs with AMX only: others
+ * were slower (docs/lab/performance.md). */
+static inline int64_t norm_far(const dt_step *s, dt_way way, dt_dtype type)
 {
     enum { FAR = 1 << 13, NEAR = 1 << 10 };
 
+    if (s->fed_by[way] >= 0)
+        return way == DT_BACKWARD ? GROUP * s->out_shape.c : 0;
     if (!vec_large(&s->out_shape, type))
         return 0;
-    if (backward && s->attr.add)
+    if (way == DT_BACKWARD && s->attr.add)
         return dt_isa_current() >= DT_ISA_AMX ? NEAR : 0;
     return DT_MAX(FAR, GROUP * s->out_shape.c);
 }
@@ -149,24 +210,32 @@ static inline int64_t norm_far(const dt_step *s, bool backward, dt_dtype type)
 /* Sums of x - shift over the rows of blocks. The shift is the mean of the block's first quarter: by
  * Cauchy and Schwarz it is at most sqrt(3) standard deviations from the mean of the block, whatever
  * the data, so taking sum^2 / rows from the squares later costs two bits at most. */
-static inline void norm_moments_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+static inline void norm_moments_as(const dt_call *c, int64_t block, int64_t first, int64_t count,
+                                   void *rows, dt_dtype type)
 {
-    const dt_norm_area a = dt_norm_area_of(c);
-    norm_rows r = {
-        .x = c->in[0], .channels = a.plan.channels, .far = norm_far(c->step, false, type)};
+    const int64_t channels = c->step->out_shape.c;
+    float *const shift = dt_norm_work(c, DT_FORWARD, block, 0);
+    float *const sums[2] = {dt_norm_work(c, DT_FORWARD, block, 1),
+                            dt_norm_work(c, DT_FORWARD, block, 2)};
+    void *const x = (void *)(uintptr_t)c->in[0]; /* where a convolution leaves it to store them */
+    const norm_rows r = {.block = dt_rows_at(&c->step->rows[DT_FORWARD], block),
+                         .first = first,
+                         .count = count,
+                         .staged = rows != NULL,
+                         .made = rows ? rows : x,
+                         .wide = rows ? count : channels,
+                         .to = rows ? x : NULL,
+                         .mean = shift,
+                         .channels = channels,
+                         .far = norm_far(c->step, DT_FORWARD, type)};
+    const int64_t all = dt_rows_in(&r.block), quarter = (all + 3) / 4;
 
-    for (int64_t block = first; block < first + count; block++) {
-        const int64_t row = dt_norm_row(&a.plan, block), end = dt_norm_row(&a.plan, block + 1);
-        const int64_t quarter = (end - row + 3) / 4;
-        float *const shift = dt_norm_work(&a, block, 0);
-        float *const sums[2] = {dt_norm_work(&a, block, 1), dt_norm_work(&a, block, 2)};
-        norm_block(&r, row, row + quarter, NORM_MEAN, (float *[2]){shift}, type);
+    norm_block(&r, quarter, NORM_MEAN, (float *[2]){shift}, type);
 #pragma omp simd
-        for (int64_t i = 0; i < a.plan.channels; i++)
-            shift[i] /= (float)quarter;
-        r.mean = shift;
-        norm_block(&r, row, end, NORM_SQUARES, sums, type);
-    }
+    for (int64_t i = first; i < first + count; i++)
+        shift[i] /= (float)quarter;
+    norm_block(&r, all, NORM_SQUARES, sums, type);
+    vec_fence(r.staged);
 }
 
 /* Merge a block of n rows into the moments of the `before` rows before it. */
@@ -189,21 +258,22 @@ static inline void norm_fold(double *restrict mean, double *restrict m2, float *
 
 /* Up to NORM_LANES channels from `at` on. */
 enum { NORM_LANES = 64 };
-static inline void norm_merge_lanes(const dt_norm_area *a, int64_t at, int64_t lanes)
+static inline void norm_merge_lanes(const dt_call *c, int64_t at, int64_t lanes)
 {
-    double *restrict mean = dt_norm_sum(a, 0) + at, *restrict m2 = dt_norm_sum(a, 1) + at;
+    const dt_norm_area a = dt_norm_area_of(c);
+    const dt_rows *rows = &c->step->rows[DT_FORWARD];
+    double *restrict mean = dt_norm_sum(&a, 0) + at, *restrict m2 = dt_norm_sum(&a, 1) + at;
+    double before = 0;
 
-    for (int64_t part = 0; part < a->plan.parts; part++) {
-        const int64_t begin = dt_norm_part(&a->plan, part), end = dt_norm_part(&a->plan, part + 1);
-        const double before = (double)dt_norm_row(&a->plan, begin);
-        const double n = (double)dt_norm_row(&a->plan, end) - before;
-        double part_mean[NORM_LANES] = {0}, part_m2[NORM_LANES] = {0};
-        for (int64_t b = begin; b < end; b++) {
-            float *const work[3] = {dt_norm_work(a, b, 0) + at, dt_norm_work(a, b, 1) + at,
-                                    dt_norm_work(a, b, 2) + at};
-            const double row = (double)dt_norm_row(&a->plan, b);
-            norm_fold(part_mean, part_m2, work, row - before,
-                      (double)dt_norm_row(&a->plan, b + 1) - row, lanes);
+    for (int64_t part = 0; part < dt_norm_parts(rows); part++) {
+        double part_mean[NORM_LANES] = {0}, part_m2[NORM_LANES] = {0}, n = 0;
+        for (int64_t b = dt_norm_part(rows, part); b < dt_norm_part(rows, part + 1); b++) {
+            const dt_rows_block block = dt_rows_at(rows, b);
+            float *const work[3] = {dt_norm_work(c, DT_FORWARD, b, 0) + at,
+                                    dt_norm_work(c, DT_FORWARD, b, 1) + at,
+                                    dt_norm_work(c, DT_FORWARD, b, 2) + at};
+            norm_fold(part_mean, part_m2, work, n, (double)dt_rows_in(&block), lanes);
+            n += (double)dt_rows_in(&block);
         }
 #pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
@@ -213,16 +283,15 @@ static inline void norm_merge_lanes(const dt_norm_area *a, int64_t at, int64_t l
             mean[i] = all.mean;
             m2[i] = all.m2;
         }
+        before += n;
     }
 }
 
 static inline void norm_merge_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
-    const dt_norm_area a = dt_norm_area_of(c);
-
     (void)type;
     for (int64_t at = first, left; (left = first + count - at) > 0; at += NORM_LANES)
-        norm_merge_lanes(&a, at, DT_MIN(left, NORM_LANES));
+        norm_merge_lanes(c, at, DT_MIN(left, NORM_LANES));
 }
 
 /* A pass that makes each number of one or two others, and of its channel's coefficients. */
@@ -257,7 +326,7 @@ typedef void norm_pair(const norm_pass *p, int64_t at, int64_t k, int64_t n, boo
 VECTOR void norm_run(const norm_pass *p, int64_t first, int64_t count, norm_pair *one, bool add,
                      bool relu, dt_dtype type)
 {
-    const int64_t channels = p->area.plan.channels, end = (first + count) * channels;
+    const int64_t channels = p->area.channels, end = (first + count) * channels;
 
     for (int64_t at = first * channels; at < end; at += p->area.wide) {
         const int64_t wide = DT_MIN(p->area.wide, end - at);
@@ -316,33 +385,39 @@ static inline void norm_apply_as(const dt_call *c, int64_t first, int64_t count,
  * dy' is dy where the fused ReLU let it through. If nothing was added before the ReLU, that is
  * recomputed from x by forward's operations: one tensor less to read, and the same answer. */
 
-static inline void norm_sums_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
+static inline void norm_sums_as(const dt_call *c, int64_t block, int64_t first, int64_t count,
+                                void *rows, dt_dtype type)
 {
     const dt_norm_area a = dt_norm_area_of(c);
-    const norm_rows r = {.x = c->in[0],
-                         .d_out = c->d_out,
+    const bool add = c->step->attr.add;
+    float *const sums[2] = {dt_norm_work(c, DT_BACKWARD, block, 0),
+                            dt_norm_work(c, DT_BACKWARD, block, 1)};
+    void *const d_out = (void *)(uintptr_t)c->d_out;
+    const norm_rows r = {.block = dt_rows_at(&c->step->rows[DT_BACKWARD], block),
+                         .first = first,
+                         .count = count,
+                         .staged = rows != NULL,
+                         .made = rows ? rows : d_out,
+                         .wide = rows ? count : a.channels,
+                         .x = c->in[0],
+                         .dy = rows  ? rows
+                               : add ? c->d_in[1]
+                                     : d_out,
+                         .summand = add ? c->d_in[1] : NULL,
                          .d_out2 = c->d_out2,
                          .mask = dt_norm_mask(c),
                          .out = c->out,
-                         .summand = c->d_in[1],
-                         .mean = a.shift,
+                         .mean = c->saved,
                          .scale = a.scale,
                          .beta = a.beta,
-                         .channels = a.plan.channels,
-                         .far = norm_far(c->step, true, type)};
+                         .channels = a.channels,
+                         .far = norm_far(c->step, DT_BACKWARD, type)};
 
-    for (int64_t block = first; block < first + count; block++) {
-        float *const sums[2] = {dt_norm_work(&a, block, 0), dt_norm_work(&a, block, 1)};
-        const int64_t row = dt_norm_row(&a.plan, block), end = dt_norm_row(&a.plan, block + 1);
-        if (c->step->attr.add && c->d_out2)
-            norm_block(&r, row, end, NORM_JOIN, sums, type);
-        else if (c->step->attr.add)
-            norm_block(&r, row, end, NORM_MASK, sums, type);
-        else if (c->step->attr.relu)
-            norm_block(&r, row, end, NORM_GATE, sums, type);
-        else
-            norm_block(&r, row, end, NORM_PLAIN, sums, type);
-    }
+    if (c->step->attr.relu && !add)
+        norm_block(&r, dt_rows_in(&r.block), NORM_GATE, sums, type);
+    else
+        norm_block(&r, dt_rows_in(&r.block), NORM_PLAIN, sums, type);
+    vec_fence(r.staged);
 }
 
 static inline void add_to_double(double *restrict to, const float *restrict from, int64_t count)
@@ -355,6 +430,7 @@ static inline void add_to_double(double *restrict to, const float *restrict from
 static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)
 {
     const dt_norm_area a = dt_norm_area_of(c);
+    const dt_rows *rows = &c->step->rows[DT_BACKWARD];
 
     (void)type;
     for (int k = 0; k < 2; k++)
@@ -362,11 +438,10 @@ static inline void norm_total_as(const dt_call *c, int64_t first, int64_t count,
             double *restrict to = dt_norm_sum(&a, k) + at;
             const int64_t left = first + count - at;
             lanes = DT_MIN(left, NORM_LANES);
-            for (int64_t part = 0; part < a.plan.parts; part++) {
+            for (int64_t part = 0; part < dt_norm_parts(rows); part++) {
                 double sum[NORM_LANES] = {0};
-                for (int64_t b = dt_norm_part(&a.plan, part); b < dt_norm_part(&a.plan, part + 1);
-                     b++)
-                    add_to_double(sum, dt_norm_work(&a, b, k) + at, lanes);
+                for (int64_t b = dt_norm_part(rows, part); b < dt_norm_part(rows, part + 1); b++)
+                    add_to_double(sum, dt_norm_work(c, DT_BACKWARD, b, k) + at, lanes);
 #pragma omp simd
                 for (int64_t i = 0; i < lanes; i++)
                     to[i] = part ? to[i] + sum[i] : sum[i];

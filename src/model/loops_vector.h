@@ -266,9 +266,16 @@ VECTOR void pair_put(void *x, int64_t i, int64_t n, vec v[2], bool past, dt_dtyp
 }
 
 /* The same of numbers that need no rounding. */
-VECTOR void pair_put_exact(void *x, int64_t i, int64_t n, const vec v[2], dt_dtype type)
+VECTOR void pair_put_exact(void *x, int64_t i, int64_t n, const vec v[2], bool past, dt_dtype type)
 {
-    pair_store(x, i, n, v, vec_uppers((vec_word)v[0], (vec_word)v[1]), false, type);
+    pair_store(x, i, n, v, vec_uppers((vec_word)v[0], (vec_word)v[1]), past, type);
+}
+
+/* Multiples of 64 bytes, to a multiple of 64. */
+VECTOR void vec_copy_past(void *to, const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += sizeof(vec_halves))
+        vec_store((char *)to + i, *(const pair_bf16 *)((const char *)from + i), true);
 }
 
 /* d where the ReLU that made `out` let its number through: all but zeros and negative numbers. */

@@ -4,7 +4,7 @@
  * DT_OP_LIST and one case to tests/grad/cases.c, its naive form to tests/support/naive_op.h. */
 #ifndef DT_OP_H
 #define DT_OP_H
-#include "model.h"
+#include "rows.h"
 
 typedef struct dt_shape {
     int64_t n, h, w, c; /* NHWC; vectors have h = w = 1 */
@@ -88,6 +88,12 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
     size_t saved_bytes;         /* set by prepare: kept from forward to backward */
     size_t scratch_bytes;       /* set by prepare: free again after each call */
     int pack[2];                /* set by prepare: ids from dt_model_add_pack, -1: none */
+    /* Batch norm: the rows that are summed over, as a convolution finishes them (width 0: none
+     * does); bytes of their sums, set by prepare; the convolution that calls the sums, which
+     * `feeds` this step, or -1. */
+    dt_rows rows[DT_WAYS];
+    size_t sums_bytes[DT_WAYS];
+    int fed_by[DT_WAYS], feeds[DT_WAYS];
     struct dt_tiles *tiles[DT_PASS_COUNT]; /* set by prepare, owned: kernels of a convolution or
                                             * linear layer; NULL: the pass has none */
     char kernels[160];                     /* set by prepare, for `dtrain plan` */
@@ -114,6 +120,8 @@ typedef struct dt_call {
     const float *running_mean, *running_var; /* this norm's channels */
     const void *packed[2];                   /* by dt_step.pack */
     void *saved, *scratch;                   /* 64-byte aligned */
+    float *sums[DT_WAYS];                    /* of each block of dt_step.rows */
+    const struct dt_call *feeds[DT_WAYS];    /* by dt_step.feeds */
     dt_moment *moments;                      /* this norm's channels; NULL: not wanted */
     const int32_t *labels;                   /* [n], loss only */
     dt_result *result;                       /* loss only: forward writes it */
@@ -125,6 +133,10 @@ typedef struct dt_call {
 } dt_call;
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_OUT = 2 };
+
+/* The blocks of rows in which conv2d finishes its output, or its input's gradient; width 0: it does
+ * not. */
+dt_rows dt_conv2d_rows(const dt_step *s, dt_way way);
 
 struct dt_op {
     const char *name;

@@ -22,12 +22,37 @@ static void batchnorm_declare(dt_net *net, dt_node *n, const dt_shape *in)
 
 static dt_status batchnorm_prepare(dt_step *s, dt_model *m)
 {
-    const dt_norm_plan p = dt_norm_plan_of(s);
-
+    for (int way = 0; way < (s->mode == DT_TRAIN ? DT_WAYS : 0); way++) {
+        if (s->rows[way].width == 0)
+            s->rows[way] = dt_norm_rows(s);
+        s->sums_bytes[way] = dt_norm_sums_bytes(s, (dt_way)way);
+    }
     s->saves = DT_SAVE_IN0 | (s->attr.add && !dt_norm_masks(s) ? DT_SAVE_OUT : 0u);
     s->saved_bytes = dt_norm_saved_bytes(s);
-    s->scratch_bytes = dt_norm_scratch_bytes(&p);
+    s->scratch_bytes = dt_norm_scratch_bytes(s);
     return dt_loops_prepare(s, m);
+}
+
+/* ---- Sums over a block of rows -------------------------------------------------- */
+
+static void batchnorm_moments(const dt_call *c, int64_t first, int64_t count)
+{
+    for (int64_t block = first; block < first + count; block++)
+        dt_loops_current()->norm_sum[DT_FORWARD](c, block, 0, c->step->out_shape.c, NULL);
+}
+
+static void batchnorm_sums(const dt_call *c, int64_t first, int64_t count)
+{
+    for (int64_t block = first; block < first + count; block++)
+        dt_loops_current()->norm_sum[DT_BACKWARD](c, block, 0, c->step->out_shape.c, NULL);
+}
+
+/* Of all blocks, unless a convolution has seen to it. */
+static void batchnorm_sum(const dt_call *c, dt_way way)
+{
+    if (c->step->fed_by[way] < 0)
+        dt_loop_run(c, way == DT_FORWARD ? batchnorm_moments : batchnorm_sums,
+                    dt_rows_blocks(&c->step->rows[way]), 1);
 }
 
 /* ---- Forward -------------------------------------------------------------------- */
@@ -48,7 +73,7 @@ static void batchnorm_merge(const dt_call *c, int64_t first, int64_t count)
 
     dt_loops_current()->norm_merge(c, first, count);
     for (int64_t i = first; i < first + count; i++) {
-        const dt_moment m = {(double)a.plan.rows, dt_norm_sum(&a, 0)[i], dt_norm_sum(&a, 1)[i]};
+        const dt_moment m = {(double)a.rows, dt_norm_sum(&a, 0)[i], dt_norm_sum(&a, 1)[i]};
         if (c->moments)
             c->moments[i] = m;
         if (c->local)
@@ -63,8 +88,8 @@ static void batchnorm_widen(const dt_norm_area *a)
     float *const coef[DT_NORM_COEFS] = {a->shift, a->scale, a->beta, a->center, a->slope};
 
     for (int k = 0; k < DT_NORM_COEFS; k++)
-        for (int64_t i = a->plan.channels; i < a->wide; i++)
-            coef[k][i] = coef[k][i - a->plan.channels];
+        for (int64_t i = a->channels; i < a->wide; i++)
+            coef[k][i] = coef[k][i - a->channels];
 }
 
 /* y = (x - shift) scale + beta. Training: with what is in `saved`; evaluation: with the running
@@ -74,7 +99,7 @@ static void batchnorm_line(const dt_call *c, const dt_norm_area *a)
     const bool train = c->step->mode == DT_TRAIN;
     const float *mean = train ? c->saved : c->running_mean;
 
-    for (int64_t i = 0; i < a->plan.channels; i++) {
+    for (int64_t i = 0; i < a->channels; i++) {
         const float inverse =
             train ? mean[a->stride + i]
                   : (float)(1 / sqrt((double)c->running_var[i] + (double)c->step->attr.eps));
@@ -86,21 +111,19 @@ static void batchnorm_line(const dt_call *c, const dt_norm_area *a)
 
 static void batchnorm_forward_local(const dt_call *c)
 {
-    const dt_norm_area a = dt_norm_area_of(c);
-
-    dt_loop_run(c, dt_loops_current()->norm_moments, a.plan.blocks, 1);
-    dt_loop_run(c, batchnorm_merge, a.plan.channels, DT_NORM_MERGED);
+    batchnorm_sum(c, DT_FORWARD);
+    dt_loop_run(c, batchnorm_merge, c->step->out_shape.c, DT_NORM_MERGED);
 }
 
 static void batchnorm_forward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
 
-    for (int64_t i = 0; c->local && i < a.plan.channels; i++)
+    for (int64_t i = 0; c->local && i < a.channels; i++)
         batchnorm_save(c, &a, i, ((const dt_moment *)c->shared)[i]);
     batchnorm_line(c, &a);
     batchnorm_widen(&a);
-    dt_loop_run(c, dt_loops_current()->norm_apply, a.plan.rows, a.plan.block);
+    dt_loop_run(c, dt_loops_current()->norm_apply, a.rows, dt_norm_block(c->step));
 }
 
 /* ---- Backward ------------------------------------------------------------------- */
@@ -126,11 +149,10 @@ static void batchnorm_backward_local(const dt_call *c)
     double *local = c->local;
 
     batchnorm_line(c, &a);
-    dt_loop_run(c, dt_loops_current()->norm_sums, a.plan.blocks, 1);
-    dt_loop_run(c, batchnorm_total, a.plan.channels, DT_NORM_MERGED);
+    batchnorm_sum(c, DT_BACKWARD);
+    dt_loop_run(c, batchnorm_total, a.channels, DT_NORM_MERGED);
     for (int k = 0; local && k < 2; k++)
-        memcpy(local + k * a.plan.channels, dt_norm_sum(&a, k),
-               (size_t)a.plan.channels * sizeof *local);
+        memcpy(local + k * a.channels, dt_norm_sum(&a, k), (size_t)a.channels * sizeof *local);
 }
 
 /* The data gradient, with both sums over the n numbers that share their statistics. */
@@ -138,21 +160,21 @@ static void batchnorm_backward_shared(const dt_call *c)
 {
     const dt_norm_area a = dt_norm_area_of(c);
     const double *sums = c->local ? c->shared : dt_norm_sum(&a, 0);
-    const double *products = c->local ? sums + a.plan.channels : dt_norm_sum(&a, 1);
-    const double n = c->local ? c->shared_count : (double)a.plan.rows;
+    const double *products = c->local ? sums + a.channels : dt_norm_sum(&a, 1);
+    const double n = c->local ? c->shared_count : (double)a.rows;
     const float *inverse = (const float *)c->saved + a.stride;
 
     if (!c->d_in[0])
         return;
     if (c->local) /* since the sums, scratch may have been another shard's */
         batchnorm_line(c, &a);
-    for (int64_t i = 0; i < a.plan.channels; i++) {
+    for (int64_t i = 0; i < a.channels; i++) {
         const double product = products[i] * (double)inverse[i];
         a.center[i] = (float)(sums[i] / n);
         a.slope[i] = (float)(product / n * (double)inverse[i]);
     }
     batchnorm_widen(&a);
-    dt_loop_run(c, dt_loops_current()->norm_data, a.plan.rows, a.plan.block);
+    dt_loop_run(c, dt_loops_current()->norm_data, a.rows, dt_norm_block(c->step));
 }
 
 const dt_op dt_op_batchnorm = {

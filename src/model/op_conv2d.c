@@ -3,6 +3,7 @@
  * the linear layer, which is a 1x1 convolution of one pixel: an image of more than one is read as
  * one of h * w * c features in NHWC order; in files they are channel by channel. */
 #include "kernels/kernel.h"
+#include "loops.h"
 
 /* ---- Definition ------------------------------------------------------------------ */
 
@@ -49,7 +50,32 @@ static void linear_declare(dt_net *net, dt_node *n, const dt_shape *in)
 
 /* ---- Kernels ---------------------------------------------------------------------- */
 
-static dt_status conv_open(dt_step *s, dt_model *m, const dt_conv *c, dt_pass pass)
+/* in, a: image, and kernel, stride and padding, as the kernels see them. */
+static dt_conv conv_of(const dt_step *s, const dt_shape *in, const dt_attr *a)
+{
+    return (dt_conv){.n = in->n,
+                     .ih = in->h,
+                     .iw = in->w,
+                     .ic = in->c,
+                     .oh = s->out_shape.h,
+                     .ow = s->out_shape.w,
+                     .oc = s->out_shape.c,
+                     .kernel = {a->kernel[0], a->kernel[1]},
+                     .stride = {a->stride[0], a->stride[1]},
+                     .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]},
+                     .bias = s->attr.bias,
+                     .type = s->in_type[0],
+                     .out_type = s->out_type,
+                     .threads = s->threads};
+}
+
+dt_rows dt_conv2d_rows(const dt_step *s, dt_way way)
+{
+    const dt_conv c = conv_of(s, &s->in_shape[0], &s->attr);
+    return dt_kernel_rows(&c, way == DT_FORWARD ? DT_PASS_FORWARD : DT_PASS_DATA);
+}
+
+static dt_status conv_open(dt_step *s, dt_model *m, dt_conv c, dt_pass pass)
 {
     const bool data = pass == DT_PASS_DATA;
     const dt_cut *own = data ? &s->in_cut : &s->out_cut; /* of what the pass writes */
@@ -57,7 +83,8 @@ static dt_status conv_open(dt_step *s, dt_model *m, const dt_conv *c, dt_pass pa
 
     if (s->cut && own->count == 0)
         return DT_OK;
-    DT_TRY(dt_kernel_open(&s->tiles[pass], c, pass, s->cut ? own : NULL, &info));
+    c.taken = s->feeds[data] >= 0;
+    DT_TRY(dt_kernel_open(&s->tiles[pass], &c, pass, s->cut ? own : NULL, &info));
     DT_TRY(dt_engine_check(s->tiles[pass], s->node->name));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
     s->scratch_bytes = DT_MAX(s->scratch_bytes, info.scratch_bytes);
@@ -67,7 +94,6 @@ static dt_status conv_open(dt_step *s, dt_model *m, const dt_conv *c, dt_pass pa
     return DT_OK;
 }
 
-/* in, a: image, and kernel, stride and padding, as the kernels see them. */
 static dt_status conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const dt_attr *a)
 {
     const bool want[DT_PASS_COUNT] = {
@@ -75,24 +101,10 @@ static dt_status conv_prepare(dt_step *s, dt_model *m, const dt_shape *in, const
         [DT_PASS_DATA] = s->mode == DT_TRAIN && s->wants_d_in[0],
         [DT_PASS_WEIGHTS] = s->mode == DT_TRAIN,
     };
-    const dt_conv conv = {.n = in->n,
-                          .ih = in->h,
-                          .iw = in->w,
-                          .ic = in->c,
-                          .oh = s->out_shape.h,
-                          .ow = s->out_shape.w,
-                          .oc = s->out_shape.c,
-                          .kernel = {a->kernel[0], a->kernel[1]},
-                          .stride = {a->stride[0], a->stride[1]},
-                          .pad = {a->pad[0], a->pad[1], a->pad[2], a->pad[3]},
-                          .bias = s->attr.bias,
-                          .type = s->in_type[0],
-                          .out_type = s->out_type,
-                          .threads = s->threads};
 
     for (int pass = 0; pass < DT_PASS_COUNT; pass++)
         if (want[pass])
-            DT_TRY(conv_open(s, m, &conv, (dt_pass)pass));
+            DT_TRY(conv_open(s, m, conv_of(s, in, a), (dt_pass)pass));
     return DT_OK;
 }
 
@@ -112,6 +124,12 @@ static dt_status linear_prepare(dt_step *s, dt_model *m)
 
 static void conv_run(const dt_call *c, dt_pass pass, dt_conv_args a)
 {
+    const dt_way way = pass == DT_PASS_FORWARD ? DT_FORWARD : DT_BACKWARD;
+
+    if (pass != DT_PASS_WEIGHTS && c->feeds[way]) {
+        a.take = dt_loops_current()->norm_sum[way];
+        a.taker = c->feeds[way];
+    }
     a.scratch = c->scratch;
     if (c->step->tiles[pass])
         dt_kernel_run(c->step->tiles[pass], &a);

@@ -171,7 +171,7 @@ static void prepare_shapes(const dt_plan *p, dt_step *s)
     s->idle = n->cut && s->out_cut.count == 0 && !product;
 }
 
-static dt_status plan_prepare(dt_plan *p)
+static void plan_steps(dt_plan *p)
 {
     for (int i = 0; i < p->steps; i++) {
         const dt_node *n = &p->node[i];
@@ -184,6 +184,8 @@ static dt_status plan_prepare(dt_plan *p)
                        .saves = n->op->saves,
                        .grad_type = p->model->opts.precision,
                        .pack = {-1, -1},
+                       .feeds = {-1, -1},
+                       .fed_by = {-1, -1},
                        .label_smoothing = p->model->opts.label_smoothing,
                        .loss_epsilon = p->model->opts.loss_epsilon,
                        .logit_scale = p->model->opts.logit_scale,
@@ -193,8 +195,53 @@ static dt_status plan_prepare(dt_plan *p)
             s->wants_d_in[k] = p->mode == DT_TRAIN && p->value[n->in[k]].wants_grad;
         }
         prepare_shapes(p, s);
-        if (n->op->prepare && !s->idle && (n->cut || !p->remote))
-            DT_TRY(n->op->prepare(s, p->model));
+    }
+}
+
+/* The step that writes the value, or its gradient; -1: none. A move passes it on, and makes *moved
+ * true unless it stays where it is. */
+static int plan_writer(const dt_plan *p, int value, dt_way way, bool *moved)
+{
+    for (int i = 0; i < p->steps; i++) {
+        const dt_node *n = &p->node[i];
+        const bool reads = n->in[0] == value || (n->n_in > 1 && n->in[1] == value);
+        if (way == DT_FORWARD ? n->out != value : !reads)
+            continue;
+        if (!n->op->moves)
+            return i;
+        *moved |= !n->stays[way];
+        return plan_writer(p, way == DT_FORWARD ? n->in[0] : n->out, way, moved);
+    }
+    return -1;
+}
+
+/* A batch norm behind a convolution sums over rows in the order in which that finishes them; and
+ * backward, if it adds and so writes the gradient anew, in the order of the data gradient that it
+ * reads. Where nothing is moved between them, the convolution calls the sums. */
+static void plan_feed(dt_plan *p, int i, dt_way way)
+{
+    const dt_node *n = &p->node[i];
+    bool moved = false;
+    const int from = plan_writer(p, way == DT_FORWARD ? n->in[0] : n->out, way, &moved);
+
+    if (from < 0 || p->node[from].op != &dt_op_conv2d || (way == DT_BACKWARD && !n->attr.add))
+        return;
+    p->step[i].rows[way] = dt_conv2d_rows(&p->step[from], way);
+    if (p->step[i].rows[way].width > 0 && !moved && p->node[from].cut == n->cut) {
+        p->step[i].fed_by[way] = from;
+        p->step[from].feeds[way] = i;
+    }
+}
+
+static dt_status plan_prepare(dt_plan *p)
+{
+    for (int i = 0; i < p->steps && p->mode == DT_TRAIN; i++)
+        for (int way = 0; way < DT_WAYS && p->node[i].op == &dt_op_batchnorm; way++)
+            plan_feed(p, i, (dt_way)way);
+    for (int i = 0; i < p->steps; i++) {
+        dt_step *s = &p->step[i];
+        if (s->op->prepare && !s->idle && (s->cut || !p->remote))
+            DT_TRY(s->op->prepare(s, p->model));
         p->scratch_bytes = DT_MAX(p->scratch_bytes, s->scratch_bytes);
     }
     return DT_OK;
@@ -312,21 +359,37 @@ static void plan_grad_lives(dt_plan *p)
         }
 }
 
+/* What a step keeps from forward to backward; the sums of a batch norm, until it has read them. */
+static void plan_step_lives(dt_plan *p, int i)
+{
+    const dt_step *s = &p->step[i];
+
+    p->saved_block[i] = DT_NO_BLOCK;
+    if (s->saved_bytes)
+        p->saved_block[i] =
+            plan_new_block(p, s->saved_bytes, i, p->mode == DT_TRAIN ? backward_time(p, i) : i);
+    for (int way = 0; way < DT_WAYS; way++) {
+        const int from = s->fed_by[way] >= 0 ? s->fed_by[way] : i;
+        const bool back = way == DT_BACKWARD;
+        p->sums_block[i][way] = DT_NO_BLOCK;
+        if (s->sums_bytes[way])
+            p->sums_block[i][way] =
+                plan_new_block(p, s->sums_bytes[way], back ? backward_time(p, from) : from,
+                               back ? backward_time(p, i) : i);
+    }
+}
+
 static dt_status plan_memory(dt_plan *p)
 {
     const int end = p->mode == DT_TRAIN ? 2 * p->steps - 1 : p->steps - 1;
 
-    DT_TRY(dt_calloc(&p->block, 2 * DT_MAX_VALUES + DT_MAX_NODES + 1, sizeof *p->block,
+    DT_TRY(dt_calloc(&p->block, 2 * DT_MAX_VALUES + 3 * DT_MAX_NODES + 1, sizeof *p->block,
                      "memory planning"));
     plan_value_lives(p);
     if (p->mode == DT_TRAIN)
         plan_grad_lives(p);
-    for (int i = 0; i < p->steps; i++) {
-        p->saved_block[i] = DT_NO_BLOCK;
-        if (p->step[i].saved_bytes)
-            p->saved_block[i] = plan_new_block(p, p->step[i].saved_bytes, i,
-                                               p->mode == DT_TRAIN ? backward_time(p, i) : i);
-    }
+    for (int i = 0; i < p->steps; i++)
+        plan_step_lives(p, i);
     p->labels_block = plan_new_block(p, (size_t)p->batch * sizeof(int32_t), 0, end);
     return dt_arena_place(p->block, p->blocks, &p->arena_bytes);
 }
@@ -381,6 +444,7 @@ dt_status dt_plan_create(dt_plan **out, dt_model *m, int64_t batch, dt_mode mode
         DT_GO(st, plan_infer(p), out);
     }
     DT_GO(st, plan_check_room(p), out);
+    plan_steps(p);
     DT_GO(st, plan_prepare(p), out);
     plan_final(p);
     DT_GO(st, plan_memory(p), out);

@@ -74,7 +74,7 @@ struct dt_plan {
     int logits;
     dt_block *block; /* owned */
     size_t blocks;
-    int saved_block[DT_MAX_NODES];
+    int saved_block[DT_MAX_NODES], sums_block[DT_MAX_NODES][DT_WAYS];
     int labels_block;
     size_t arena_bytes, scratch_bytes;
     dt_digest digest;

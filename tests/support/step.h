@@ -101,6 +101,8 @@ static inline void test_step_buffers(test_step *t, bool second)
     t->call.moments = t->moments = test_alloc(channels * sizeof(dt_moment));
     t->call.saved = test_alloc(s->saved_bytes);
     t->call.scratch = test_alloc(s->scratch_bytes);
+    for (int way = 0; way < DT_WAYS; way++)
+        t->call.sums[way] = test_alloc(s->sums_bytes[way]);
     t->call.labels = t->labels = test_alloc((size_t)s->in_shape[0].n * sizeof(int32_t));
     t->call.result = &t->result;
     t->call.divisor = (double)s->in_shape[0].n;
@@ -128,6 +130,8 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
                    .grad_type = spec->type,
                    .saves = spec->op->saves,
                    .pack = {-1, -1},
+                   .fed_by = {-1, -1},
+                   .feeds = {-1, -1},
                    .label_smoothing = spec->label_smoothing,
                    .loss_epsilon = spec->loss_epsilon,
                    .logit_scale = spec->logit_scale,

@@ -13,6 +13,7 @@ typedef struct dt_conv {
     dt_dtype type;     /* x, weights, dx, dy */
     dt_dtype out_type; /* y: type, or DT_F32 for logits */
     int threads;       /* results never depend on it */
+    bool taken;        /* dt_conv_args.take is called; neither do they on this */
 } dt_conv;
 
 typedef struct dt_kernel_info {
@@ -34,6 +35,8 @@ typedef struct dt_conv_args {
     float *dw;          /* [kh][kw][ic][oc], written; weights pass; master is alike */
     float *dbias;       /* [oc], written; weights pass with bias */
     void *scratch;
+    dt_rows_take *take; /* forward, data gradient, of a conv that is taken: for each block of */
+    const void *taker;  /* dt_kernel_rows and some channels, with this context */
 } dt_conv_args;
 
 /* One thread's share of a pass, before it waits for the others. */
@@ -51,6 +54,9 @@ typedef struct dt_tiles dt_tiles;
 dt_status dt_kernel_open(dt_tiles **t, const dt_conv *c, dt_pass pass, const dt_cut *some,
                          dt_kernel_info *info) DT_MUST_CHECK;
 void dt_kernel_close(dt_tiles *t);
+/* Blocks of rows as forward or the data gradient of a whole layer finishes them; width 0:
+ * it does not. */
+dt_rows dt_kernel_rows(const dt_conv *c, dt_pass pass);
 /* dt_tile_backend.check. */
 dt_status dt_engine_check(const dt_tiles *t, const char *layer) DT_MUST_CHECK;
 void dt_kernel_run(const dt_tiles *t, const dt_conv_args *a);

@@ -5,6 +5,7 @@
  *       for some output blocks of the panel, group of tile pixels, output block:
  *         for each chunk of the reduction, tile pixel of the group:
  *           multiply: 32 rows x 32 channels; after the last chunk add the bias, round, store
+ *         where a batch norm takes the rows (rows.h): its sums over them, while they are in caches
  *
  * The reduction runs over tap rows, taps, channels, wherever its chunks end. A place is a tile
  * pixel in the order of panels, chunks, lines, columns; a unit is a range of places. */
@@ -12,7 +13,8 @@
 
 enum {
     BAND_BYTES = 224 * 1024,  /* packed lines of a band, at least */
-    PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache */
+    PANEL_BYTES = 384 * 1024, /* weights beside them in the second-level cache, and rows that are
+                               * taken before they are stored past it */
     GROUP = 8, /* tile pixels; half as many where the next group is prefetched beside them */
     STREAM_BYTES = 8 << 20, /* written past the caches: what would not stay in them */
     NARROW = 4, /* columns of a chunk, at least, where more threads than lines share the work */
@@ -31,6 +33,9 @@ typedef struct forward_unit {
     dt_tile_run *run;     /* [taps_y] */
     float *sums;          /* [group] blocks, of which a single chunk takes the first */
     char *lines;          /* the ring */
+    const dt_conv_args *args;
+    char *stage;        /* rows of a block that is taken, or NULL: they go to the tensor */
+    int stage0, staged; /* output blocks that lie there */
 } forward_unit;
 
 /* ---- How it is cut --------------------------------------------------------------------------- */
@@ -126,11 +131,11 @@ static double forward_share(dt_tiles *t)
                 const int width = DT_MIN(t->columns, t->out_w - x);
                 const double taps =
                     (double)forward_taps(t, g, x, x + width) * DT_MIN(t->panel, t->out.blocks - b);
-                for (; unit < t->units && sum + taps >= total * unit / t->units; unit++)
-                    t->start[unit] =
-                        at + (taps > 0
-                                  ? (int64_t)((total * unit / t->units - sum) / taps * width + 0.5)
-                                  : 0);
+                for (; unit < t->units && sum + taps >= total * unit / t->units; unit++) {
+                    const double part = taps > 0 ? (total * unit / t->units - sum) / taps : 0;
+                    const int pieces = (int)(part * width / t->piece + 0.5);
+                    t->start[unit] = at + DT_MIN(width, pieces * t->piece);
+                }
                 sum += taps;
                 at += width;
             }
@@ -148,6 +153,12 @@ static void forward_columns(dt_tiles *t, int columns)
     dt_tiles_cut_columns(t, columns);
 }
 
+/* Tile pixels that are computed before their rows are taken: pieces, and whole groups. */
+static int forward_taken(const dt_tiles *t)
+{
+    return DT_MAX(t->piece, t->group);
+}
+
 /* Panels pack lines again for other output blocks, chunks pack their edges twice: as few as keep
  * all threads busy. */
 void dt_tiles_forward_cut(dt_tiles *t)
@@ -157,10 +168,15 @@ void dt_tiles_forward_cut(dt_tiles *t)
     int panel = t->out.blocks, columns = t->out_w;
     double best = HUGE_VAL;
 
-    t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / weights));
     t->group = t->backend->ahead ? GROUP / 2 : GROUP;
     t->direct = t->flat && t->in.channels % DT_TILE == 0;
     t->stream = forward_stored(t) >= STREAM_BYTES && t->out.channels % DT_TILE == 0;
+    const size_t rows =
+        t->stream && t->conv.taken ? (size_t)(forward_taken(t) * DT_TILE) * t->wide : 0;
+    t->weight_panel = DT_MAX(1, (int)(PANEL_BYTES / (weights + rows)));
+    if (t->conv.taken && t->pass == DT_PASS_DATA) /* other tensors are read beside these rows: */
+        t->weight_panel = t->out.blocks;          /* a CPU foresees whole ones */
+    t->stage = (size_t)DT_MIN(t->weight_panel, t->out.blocks) * rows;
     t->panel = panel;
     t->units = 1;
     forward_columns(t, columns);
@@ -182,7 +198,8 @@ void dt_tiles_forward_cut(dt_tiles *t)
     t->panel = panel;
     forward_columns(t, columns);
     forward_share(t);
-    t->scratch = (size_t)t->ring * t->line + (size_t)t->group * DT_TILE_AREA * sizeof(float) +
+    t->scratch = t->stage + (size_t)t->ring * t->line +
+                 (size_t)t->group * DT_TILE_AREA * sizeof(float) +
                  dt_align((size_t)t->taps_y * sizeof(dt_tile_run), 64);
 }
 
@@ -215,21 +232,40 @@ static int forward_runs(const forward_unit *u, int line, int x, const char *weig
     return runs;
 }
 
+/* The rows that are taken of the piece of this tile pixel. */
+static char *forward_stage(const forward_unit *u, int x)
+{
+    const dt_tiles *t = u->t;
+    const int piece = x / t->piece % (forward_taken(t) / t->piece);
+    return u->stage ? u->stage + (size_t)(piece * t->piece * DT_TILE * u->staged) * t->wide : NULL;
+}
+
 static dt_tile_out forward_out(const forward_unit *u, int line, int x, int block)
 {
     const dt_tiles *t = u->t;
     const int group = line / t->out_h, y = line % t->out_h, first = block * DT_TILE;
-    return (dt_tile_out){.at = u->out + dt_tile_at(&t->out, group, y, x) +
-                               (size_t)first * t->out.each,
-                         .row = t->out.row,
-                         .jump = (size_t)t->out_h * t->out.line,
-                         .fold = t->fold,
-                         .rows = dt_tiles_rows(t, group, x),
-                         .folds = DT_MIN(t->folds, dt_tiles_up(t->out_lines - y, t->out_h)),
-                         .channels = DT_MIN(DT_TILE, t->out.channels - first),
-                         .type = u->type,
-                         .stream = u->stream,
-                         .bias = u->bias ? u->bias + first : NULL};
+    dt_tile_out out = {.at =
+                           u->out + dt_tile_at(&t->out, group, y, x) + (size_t)first * t->out.each,
+                       .row = t->out.row,
+                       .jump = (size_t)t->out_h * t->out.line,
+                       .fold = t->fold,
+                       .rows = dt_tiles_rows(t, group, x),
+                       .folds = DT_MIN(t->folds, dt_tiles_up(t->out_lines - y, t->out_h)),
+                       .channels = DT_MIN(DT_TILE, t->out.channels - first),
+                       .type = u->type,
+                       .stream = u->stream,
+                       .bias = u->bias ? u->bias + first : NULL};
+
+    if (u->stage) { /* [fold][image][pixel], flat [pixel][row] */
+        const size_t pixel = (size_t)u->staged * t->wide;
+        const int place = x % t->piece, pixels = DT_MIN(t->piece, t->out_w - x + place);
+        out.row = t->flat ? pixel : (size_t)pixels * pixel;
+        out.jump = (size_t)out.rows * out.row;
+        out.at = forward_stage(u, x) + (size_t)(t->flat ? place * DT_TILE : place) * pixel +
+                 (size_t)(block - u->stage0) * t->wide;
+        out.stream = false;
+    }
+    return out;
 }
 
 /* Prefetches the next group's rows, which are multiplied where they lie: a part of them with each
@@ -273,15 +309,39 @@ static void forward_group(const forward_unit *u, int line0, int p0, int p1, int 
     }
 }
 
-/* Tile pixels [p0, p1), counted from line0 on. */
-static void forward_band(const forward_unit *u, int line0, int p0, int p1)
+/* Output blocks [b0, b1) of the tile pixels [p0, p1), which lie in one line, are finished. */
+static void forward_take(const forward_unit *u, int line0, int p0, int p1, int b0, int b1)
 {
     const dt_tiles *t = u->t;
+    const int width = u->x1 - u->x0, line = line0 + p0 / width;
+    const int pieces = dt_tiles_up(t->out_w, t->piece);
+    const int channels = DT_MIN(t->out.channels, b1 * DT_TILE) - b0 * DT_TILE;
 
-    for (int first = u->block0; first < u->block1; first += t->weight_panel)
-        for (int p = p0; p < p1; p += t->group)
-            for (int b = first; b < DT_MIN(u->block1, first + t->weight_panel); b++, dt_poll())
-                forward_group(u, line0, p, DT_MIN(p1, p + t->group), b);
+    for (int x = u->x0 + p0 % width; p0 < p1; p0 += t->piece, x += t->piece)
+        if (dt_tiles_rows(t, line / t->out_h, x) > 0)
+            u->args->take(u->args->taker, (int64_t)line * pieces + x / t->piece, b0 * DT_TILE,
+                          channels, forward_stage(u, x));
+}
+
+/* Tile pixels [p0, p1), counted from line0 on. */
+static void forward_band(forward_unit *u, int line0, int p0, int p1)
+{
+    const dt_tiles *t = u->t;
+    const int width = u->x1 - u->x0;
+
+    for (int b0 = u->block0, b1; b0 < u->block1; b0 = b1) {
+        b1 = DT_MIN(u->block1, b0 + t->weight_panel);
+        u->stage0 = b0, u->staged = b1 - b0;
+        for (int p = p0, end; p < p1; p = end) {
+            const int left = width - p % width; /* of the line */
+            end = DT_MIN(p1, p + (u->args->take ? DT_MIN(left, forward_taken(t)) : t->group));
+            for (int first = p; first < end; first += t->group)
+                for (int b = b0; b < b1; b++, dt_poll())
+                    forward_group(u, line0, first, DT_MIN(end, first + t->group), b);
+            if (u->args->take)
+                forward_take(u, line0, p, end, b0, b1);
+        }
+    }
 }
 
 /* Lines that output line g reads and that are not packed yet: those after `done`. */
@@ -309,9 +369,11 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
                       .bias = !data && t->conv.bias ? a->bias : NULL,
                       .out = data ? a->dx : a->y,
                       .type = data ? t->conv.type : t->conv.out_type,
-                      .sums = scratch};
+                      .args = a,
+                      .sums = (float *)(void *)((char *)scratch + t->stage)};
 
     u.stream = t->stream && (uintptr_t)u.out % 64 == 0;
+    u.stage = a->take && t->stage ? scratch : NULL;
     u.lines = (char *)(u.sums + t->group * DT_TILE_AREA);
     u.run = (dt_tile_run *)(void *)(u.lines + (size_t)t->ring * t->line);
     for (int64_t at = t->start[unit]; at < t->start[unit + 1];) {

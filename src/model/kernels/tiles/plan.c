@@ -134,9 +134,6 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
 {
     const bool data = t->pass == DT_PASS_DATA;
 
-    t->in_h = data ? h->out : h->in, t->in_w = data ? w->out : w->in;
-    t->out_h = data ? h->in : h->out, t->out_w = data ? w->in : w->out;
-    t->taps_y = h->kernel, t->taps_x = w->kernel, t->step_x = w->stride;
     DT_TRY(dt_calloc(&t->tables,
                      (size_t)(t->conv.threads + 1) * sizeof *t->start +
                          (size_t)(t->out_h + t->out_w) * sizeof(dt_tile_span) +
@@ -154,11 +151,18 @@ static dt_status plan_tables(dt_tiles *t, const side *h, const side *w)
     return DT_OK;
 }
 
-dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
-                        const dt_tile_backend *backend)
+/* Tile pixels of a block of rows that is taken: more cost fewer sums, fewer share work better. */
+static int plan_piece(const dt_tiles *t)
 {
-    side h = {(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
-    side w = {(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
+    enum { MANY = 1 << 15 };
+    const dt_conv *c = &t->conv;
+    const int64_t pixels = t->pass == DT_PASS_DATA ? c->ih * c->iw : c->oh * c->ow;
+    return c->n * pixels >= MANY ? 8 : 4;
+}
+
+/* All that does not depend on how it is cut. */
+static void plan_shape(dt_tiles *t, const dt_conv *c, dt_pass pass, int some, side *h, side *w)
+{
     const int64_t window = c->kernel[0] * c->kernel[1] * c->ic;
     const size_t each = dt_dtype_bytes(c->type);
     const bool data = pass == DT_PASS_DATA;
@@ -167,10 +171,11 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
     const dt_tile_view y = plan_view(c->oh, c->ow, pass == DT_PASS_WEIGHTS ? c->oc : oc, oc,
                                      pass == DT_PASS_FORWARD ? c->out_type : c->type);
 
+    *h = (side){(int)c->ih, (int)c->oh, c->kernel[0], c->stride[0], c->pad[0], false, 0};
+    *w = (side){(int)c->iw, (int)c->ow, c->kernel[1], c->stride[1], c->pad[1], false, 0};
     *t = (dt_tiles){.conv = *c,
                     .pass = pass,
                     .all_blocks = dt_tiles_up(data ? c->ic : c->oc, DT_TILE),
-                    .backend = backend,
                     .wide = DT_TILE * each,
                     .block = DT_TILE_AREA * each,
                     .in = data ? y : x,
@@ -184,14 +189,41 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
     if (t->merged)
         t->in.channels = (int)window, t->in.blocks = dt_tiles_up(window, DT_TILE);
     t->groups = dt_tiles_up(t->rows, DT_TILE);
-    plan_problem(t, &h, &w);
-    plan_folds(t, &h);
+    plan_problem(t, h, w);
+    plan_folds(t, h);
+    t->in_h = data ? h->out : h->in, t->in_w = data ? w->out : w->in;
+    t->out_h = data ? h->in : h->out, t->out_w = data ? w->in : w->out;
+    t->taps_y = h->kernel, t->taps_x = w->kernel, t->step_x = w->stride;
+}
+
+dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
+                        const dt_tile_backend *backend)
+{
+    side h, w;
+
+    plan_shape(t, c, pass, some, &h, &w);
+    t->backend = backend;
+    t->piece = c->taken && pass != DT_PASS_WEIGHTS ? plan_piece(t) : 1;
     DT_TRY(plan_tables(t, &h, &w));
     (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
     return DT_OK;
 }
 
 /* ---- Questions ------------------------------------------------------------------------------ */
+
+dt_rows dt_kernel_rows(const dt_conv *c, dt_pass pass)
+{
+    dt_tiles t;
+    side h, w;
+
+    plan_shape(&t, c, pass, (int)(pass == DT_PASS_DATA ? c->ic : c->oc), &h, &w);
+    const int piece = plan_piece(&t);
+    if (t.flat && t.groups > 1 && t.out_w % piece != 0) /* some 16,000 channels */
+        return (dt_rows){0};
+    if (t.flat)
+        return (dt_rows){1, 1, t.rows, (int64_t)piece * DT_TILE, 1, 1};
+    return (dt_rows){t.rows, t.out_lines, t.out_w, piece, t.folds, t.out_h};
+}
 
 int dt_tiles_rows(const dt_tiles *t, int group, int x)
 {
@@ -276,8 +308,8 @@ int dt_tiles_ring(const dt_tiles *t, int lines)
 
 void dt_tiles_cut_columns(dt_tiles *t, int most)
 {
-    t->columns = most;
-    for (;; t->columns = (t->columns + 1) / 2) {
+    for (;; most = (t->columns + 1) / 2) {
+        t->columns = DT_MIN(t->out_w, dt_tiles_up(most, t->piece) * t->piece);
         t->in_columns = 1;
         for (int x = 0; x < t->out_w; x += t->columns) {
             int first, end;

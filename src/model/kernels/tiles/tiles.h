@@ -60,6 +60,8 @@ typedef struct dt_tiles {
     int in_lines, out_lines, in_step, top;
 
     /* How it is cut. */
+    int piece;               /* tile pixels of a line that one unit computes: 1, or those of a block
+                              * of rows that is taken */
     int columns, in_columns; /* output columns at a time; input columns they read, at most */
     int band;                /* output lines that share packed lines */
     int span;                /* weight gradient: output lines that are packed at a time */
@@ -71,6 +73,7 @@ typedef struct dt_tiles {
     int group;               /* tile pixels that share a chunk of weights */
     bool direct;             /* multiplied where they lie, not packed */
     bool stream;
+    size_t stage;   /* bytes of a thread's rows that are taken before they are stored */
     size_t line;    /* bytes of a packed line */
     size_t scratch; /* bytes of a thread */
     size_t team;    /* bytes of packed lines that all threads share; 0: each packs its own */
