@@ -61,9 +61,9 @@ static inline int64_t dt_loop_grain(int64_t work) /* of items of so many element
 
 /* ---- Batch norm ----------------------------------------------------------------- */
 
-/* Rows (images x pixels) are summed over by blocks (rows.h): those of a convolution, else DT_NORM_ROWS
- * or fewer, which stay in the second-level cache and are what threads take. A part is some
- * neighbouring blocks. A block is summed in float32; blocks, then parts, are added in their
+/* Rows (images x pixels) are summed over by blocks (rows.h): those of a convolution, else
+ * DT_NORM_ROWS or fewer, which stay in the second-level cache and are what threads take. A part is
+ * some neighbouring blocks. A block is summed in float32; blocks, then parts, are added in their
  * order in float64. */
 enum {
     DT_NORM_PARTS = 32,

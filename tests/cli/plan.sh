@@ -22,28 +22,28 @@ assert step["balance"] >= float(sys.argv[3]), step
 P
 done <<'END'
 portable    resnet50 224 32 8  0.996
-portable    resnet50 224 32 32 0.979
-portable    resnet50 224 32 64 0.960
+portable    resnet50 224 32 32 0.974
+portable    resnet50 224 32 64 0.952
 portable    vgg11    32 128 8  0.999
 portable    vgg11    32 128 32 0.979
-avx2        resnet50 224 32 8  0.981
-avx2        resnet50 224 32 32 0.933
-avx2        resnet50 224 32 64 0.886
+avx2        resnet50 224 32 8  0.976
+avx2        resnet50 224 32 32 0.925
+avx2        resnet50 224 32 64 0.876
 avx2        vgg11    32 128 8  0.990
 avx2        vgg11    32 128 32 0.929
-avx512      resnet50 224 32 8  0.973
-avx512      resnet50 224 32 32 0.908
-avx512      resnet50 224 32 64 0.846
+avx512      resnet50 224 32 8  0.969
+avx512      resnet50 224 32 32 0.901
+avx512      resnet50 224 32 64 0.836
 avx512      vgg11    32 128 8  0.983
 avx512      vgg11    32 128 32 0.895
-avx512_bf16 resnet50 224 32 8  0.971
-avx512_bf16 resnet50 224 32 32 0.909
-avx512_bf16 resnet50 224 32 64 0.841
+avx512_bf16 resnet50 224 32 8  0.967
+avx512_bf16 resnet50 224 32 32 0.902
+avx512_bf16 resnet50 224 32 64 0.832
 avx512_bf16 vgg11    32 128 8  0.981
 avx512_bf16 vgg11    32 128 32 0.891
-amx         resnet50 224 32 8  0.955
-amx         resnet50 224 32 32 0.865
-amx         resnet50 224 32 64 0.762
+amx         resnet50 224 32 8  0.950
+amx         resnet50 224 32 32 0.857
+amx         resnet50 224 32 64 0.752
 amx         vgg11    32 128 8  0.964
 amx         vgg11    32 128 32 0.816
 END

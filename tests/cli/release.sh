@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs that 1.0.0 ended after 3 of an epoch's 4 steps, whole (with --ema) and in pieces: every later 1.x verifies, tests
-# and extends them. They end like one run of 6 steps, unless a version changes the bits of float32 and says so.
+# and extends them. They end as recorded; a version that changes the bits of float32 says so and records other ends.
 . "$DTRAIN_SOURCE/tests/support/cli.bash" || exit 1
 
 for kind in whole pieces; do

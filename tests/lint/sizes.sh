@@ -24,11 +24,11 @@ most() {
     if [ "$n" -gt "$limit" ]; then echo "$what: $n lines, at most $limit"; bad=1; fi
 }
 if git rev-parse HEAD >/dev/null 2>&1; then # a copy without history is measured where it came from
-    most 40150 "src and extra" src extra
-    most 23300 "the core, src" src
+    most 40511 "src and extra" src extra
+    most 23661 "the core, src" src
     most 4000 src/store src/store
     most 3000 "extra/launch and extra/watch" extra/launch extra/watch
-    most 31450 tests tests
+    most 31650 tests tests
 fi
 total=$(cat $(find src extra -name '*.[ch]') | wc -l)
 for folder in src/*/ extra/*/ src/model/kernels/; do # the kernels are counted by themselves

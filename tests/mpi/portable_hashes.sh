@@ -50,11 +50,11 @@ while IFS='|' read -r options want; do
         fi
     done
 done <<'END'
---net vgg11 --schedule cosine|e123d34fe66a7f89dbc3e9086ac86d35 b6ad338e730f35228d188f6cbc4c005e
---net resnet50 --schedule onecycle --warmup 1|344845bcfb8dee4c373392afba491494 cf974d472a6d9eefb2136863a46e318a
---net resnet50 --variant torchvision --stem cifar --label-smoothing 0.1|c2caa57693aa9da131dd1669c5c7aa1d 942d28b7834620280dfc702216b09421
---net vgg11 --bn sync --nesterov --weight-decay 5e-4|43b600bb5acd155575a230f905160e85 1d9662340c2a37c55a2d6a700ff7ce10
---net vgg11 --precision fp32|bc9003d2a73b4517328182488612dc06 2fbad57b69c62f1db43af54ea422aa9c
---net resnet50 --precision fp32 --variant torchvision --stem cifar|ec8fd6982bf1026fb86864e3c8668921 c9081831e39239b18f33231352e7f145
+--net vgg11 --schedule cosine|e91014bd1ef4a957e6d8464bb5386a90 942ea6c6b4540ec6c09b82dabecfa2e4
+--net resnet50 --schedule onecycle --warmup 1|bad8388e41f78d4d6dbbc411b2be549d 90cd23e3a5c844dab2fc26df18be1c33
+--net resnet50 --variant torchvision --stem cifar --label-smoothing 0.1|0f4e523661e61673de8184f4408b50ef 722690709a80ff38cafac00ac68596c9
+--net vgg11 --bn sync --nesterov --weight-decay 5e-4|61dadbb0ae9084d72d956833793f6086 ef479fa459b34a7dd8c2986fb03e879d
+--net vgg11 --precision fp32|c28e1c1f267bf47f561d7abf49908111 63f305944f5a526b7668f52f1d7e3965
+--net resnet50 --precision fp32 --variant torchvision --stem cifar|3d5a929a0844f514d5c3e21dc6800789 e74d6e2922353e7625759a4f959ae91e
 END
 exit "$bad"
