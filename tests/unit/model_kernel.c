@@ -58,6 +58,10 @@ TEST(test_limits)
     c.n = (int64_t)1 << 40;
     assert_fails(dt_kernel_open(&t, &c, pass, NULL, &info), DT_UNSUPPORTED, "1099511627776 images");
     assert_null(t);
+    c = conv_square(1 << 22, 32, 64, 64, 1, 1, 0, DT_F32); /* 2^32 pixels */
+    c.oh = c.ow = 32;
+    (void)dt_kernel_rows(&c, pass);
+    assert_fails(dt_kernel_open(&t, &c, pass, NULL, &info), DT_UNSUPPORTED, "4194304 images");
 }
 
 /* What a kernel looks after while it runs: the calling thread does, again and again, also in the

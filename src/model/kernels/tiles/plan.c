@@ -98,7 +98,7 @@ static void plan_problem(dt_tiles *t, side *h, side *w)
     if (t->flat) {
         const int pixels = dt_tiles_up(t->rows, DT_TILE);
         const int most = 8192 / DT_MAX(t->in.blocks, t->all_blocks); /* of wide linear layers */
-        const int line = DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16);
+        const int line = DT_MAX(1, DT_MIN(pixels, most < 1 ? 1 : most < 16 ? most : 16));
         *h = (side){1, 1, 1, 1, 0, false, 0};
         *w = (side){line, line, 1, 1, 0, false, 0};
         t->groups = dt_tiles_up(pixels, line);
