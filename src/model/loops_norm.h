@@ -145,10 +145,6 @@ VECTOR void norm_group(const norm_rows *r, norm_place p, int64_t count, int64_t 
         const int64_t n = DT_MIN(PAIR, count - c);
         if (group == GROUP && n == PAIR)
             norm_columns(r, here, PAIR, GROUP, kind, to, type);
-        else if (n == PAIR)
-            norm_columns(r, here, PAIR, group, kind, to, type);
-        else if (n == VEC_LANES)
-            norm_columns(r, here, VEC_LANES, group, kind, to, type);
         else
             norm_columns(r, here, n, group, kind, to, type);
     }
