@@ -203,7 +203,7 @@ dt_share dt_plan_share(const dt_plan *p, size_t i, dt_pass pass)
         return (dt_share){0};
     if (!s->op->weights)
         return share_loops(s, pass, (double)work.bytes / bytes_per_s);
-    const int fed = pass == DT_PASS_WEIGHTS ? -1 : s->feeds[pass == DT_PASS_DATA];
+    const int fed = s->feeds[pass];
     const double first = fed < 0 ? 0 : fed_norm * (double)dt_plan_work(p, (size_t)fed, pass).bytes;
     return share_units(s, pass, (double)work.bytes / bytes_per_s, first / bytes_per_s);
 }

@@ -27,11 +27,11 @@ static void exec_bind(dt_exec *e, int i, void *scratch)
                    .saved = exec_at(e, p->saved_block[i]),
                    .labels = e->labels,
                    .result = &e->result};
-    for (int way = 0; way < DT_WAYS; way++) {
+    for (int way = 0; way < DT_WAYS; way++)
         c->sums[way] = exec_at(e, p->sums_block[i][way]);
-        if (c->step->feeds[way] >= 0)
-            c->feeds[way] = &e->call[c->step->feeds[way]];
-    }
+    for (int pass = 0; pass < DT_PASS_COUNT; pass++)
+        if (c->step->feeds[pass] >= 0)
+            c->feeds[pass] = &e->call[c->step->feeds[pass]];
     for (int k = 0; k < n->n_in; k++) {
         c->in[k] = dt_exec_memory(e, n->in[k], DT_FORWARD);
         c->d_in[k] = dt_exec_memory(e, n->in[k], DT_BACKWARD);

@@ -93,7 +93,7 @@ typedef struct dt_step { /* one compiled node; immutable after prepare */
      * `feeds` this step, or -1. */
     dt_rows rows[DT_WAYS];
     size_t sums_bytes[DT_WAYS];
-    int fed_by[DT_WAYS], feeds[DT_WAYS];
+    int fed_by[DT_WAYS], feeds[DT_PASS_COUNT];
     struct dt_tiles *tiles[DT_PASS_COUNT]; /* set by prepare, owned: kernels of a convolution or
                                             * linear layer; NULL: the pass has none */
     char kernels[160];                     /* set by prepare, for `dtrain plan` */
@@ -121,7 +121,6 @@ typedef struct dt_call {
     const void *packed[2];                   /* by dt_step.pack */
     void *saved, *scratch;                   /* 64-byte aligned */
     float *sums[DT_WAYS];                    /* of each block of dt_step.rows */
-    const struct dt_call *feeds[DT_WAYS];    /* by dt_step.feeds */
     dt_moment *moments;                      /* this norm's channels; NULL: not wanted */
     const int32_t *labels;                   /* [n], loss only */
     dt_result *result;                       /* loss only: forward writes it */
@@ -130,13 +129,14 @@ typedef struct dt_call {
     void *local;         /* this shard's, before they are combined; NULL: nothing is shared */
     const void *shared;  /* the group's, after that */
     double shared_count; /* numbers per channel in the group, from forward on */
+    const struct dt_call *feeds[DT_PASS_COUNT]; /* by dt_step.feeds */
 } dt_call;
 
 enum { DT_SAVE_IN0 = 1, DT_SAVE_OUT = 2 };
 
 /* The blocks of rows in which conv2d finishes its output, or its input's gradient; width 0: it does
  * not. */
-dt_rows dt_conv2d_rows(const dt_step *s, dt_way way);
+dt_rows dt_conv2d_rows(const dt_step *s, dt_pass pass);
 
 struct dt_op {
     const char *name;

@@ -69,10 +69,10 @@ static dt_conv conv_of(const dt_step *s, const dt_shape *in, const dt_attr *a)
                      .threads = s->threads};
 }
 
-dt_rows dt_conv2d_rows(const dt_step *s, dt_way way)
+dt_rows dt_conv2d_rows(const dt_step *s, dt_pass pass)
 {
     const dt_conv c = conv_of(s, &s->in_shape[0], &s->attr);
-    return dt_kernel_rows(&c, way == DT_FORWARD ? DT_PASS_FORWARD : DT_PASS_DATA);
+    return dt_kernel_rows(&c, pass);
 }
 
 static dt_status conv_open(dt_step *s, dt_model *m, dt_conv c, dt_pass pass)
@@ -83,7 +83,7 @@ static dt_status conv_open(dt_step *s, dt_model *m, dt_conv c, dt_pass pass)
 
     if (s->cut && own->count == 0)
         return DT_OK;
-    c.taken = s->feeds[data] >= 0;
+    c.taken = s->feeds[pass] >= 0;
     DT_TRY(dt_kernel_open(&s->tiles[pass], &c, pass, s->cut ? own : NULL, &info));
     DT_TRY(dt_engine_check(s->tiles[pass], s->node->name));
     snprintf(s->kernels, sizeof s->kernels, "tiles %s", info.backend);
@@ -124,12 +124,9 @@ static dt_status linear_prepare(dt_step *s, dt_model *m)
 
 static void conv_run(const dt_call *c, dt_pass pass, dt_conv_args a)
 {
-    const dt_way way = pass == DT_PASS_FORWARD ? DT_FORWARD : DT_BACKWARD;
-
-    if (pass != DT_PASS_WEIGHTS && c->feeds[way]) {
-        a.take = dt_loops_current()->norm_sum[way];
-        a.taker = c->feeds[way];
-    }
+    a.taker = c->feeds[pass];
+    if (a.taker)
+        a.take = dt_loops_current()->norm_sum[pass == DT_PASS_FORWARD ? DT_FORWARD : DT_BACKWARD];
     a.scratch = c->scratch;
     if (c->step->tiles[pass])
         dt_kernel_run(c->step->tiles[pass], &a);

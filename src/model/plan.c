@@ -184,7 +184,7 @@ static void plan_steps(dt_plan *p)
                        .saves = n->op->saves,
                        .grad_type = p->model->opts.precision,
                        .pack = {-1, -1},
-                       .feeds = {-1, -1},
+                       .feeds = {-1, -1, -1},
                        .fed_by = {-1, -1},
                        .label_smoothing = p->model->opts.label_smoothing,
                        .loss_epsilon = p->model->opts.loss_epsilon,
@@ -221,15 +221,18 @@ static int plan_writer(const dt_plan *p, int value, dt_way way, bool *moved)
 static void plan_feed(dt_plan *p, int i, dt_way way)
 {
     const dt_node *n = &p->node[i];
+    const dt_pass pass = way == DT_FORWARD ? DT_PASS_FORWARD : DT_PASS_DATA;
     bool moved = false;
-    const int from = plan_writer(p, way == DT_FORWARD ? n->in[0] : n->out, way, &moved);
 
-    if (from < 0 || p->node[from].op != &dt_op_conv2d || (way == DT_BACKWARD && !n->attr.add))
+    if (way == DT_BACKWARD && !n->attr.add)
         return;
-    p->step[i].rows[way] = dt_conv2d_rows(&p->step[from], way);
+    const int from = plan_writer(p, way == DT_FORWARD ? n->in[0] : n->out, way, &moved);
+    if (from < 0 || p->node[from].op != &dt_op_conv2d)
+        return;
+    p->step[i].rows[way] = dt_conv2d_rows(&p->step[from], pass);
     if (p->step[i].rows[way].width > 0 && !moved && p->node[from].cut == n->cut) {
         p->step[i].fed_by[way] = from;
-        p->step[from].feeds[way] = i;
+        p->step[from].feeds[pass] = i;
     }
 }
 

@@ -74,9 +74,10 @@ typedef struct fed_case {
 
 static void unfeed(dt_plan *p)
 {
-    for (int i = 0; i < p->steps; i++)
-        for (int way = 0; way < DT_WAYS; way++)
-            p->step[i].feeds[way] = p->step[i].fed_by[way] = -1;
+    for (int i = 0; i < p->steps; i++) {
+        memset(p->step[i].feeds, -1, sizeof p->step[i].feeds);
+        memset(p->step[i].fed_by, -1, sizeof p->step[i].fed_by);
+    }
 }
 
 /* Steps that a convolution feeds; or those whose rows it does not store itself. */

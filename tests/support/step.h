@@ -131,7 +131,7 @@ static inline void test_step_create(test_step *t, const test_spec *spec)
                    .saves = spec->op->saves,
                    .pack = {-1, -1},
                    .fed_by = {-1, -1},
-                   .feeds = {-1, -1},
+                   .feeds = {-1, -1, -1},
                    .label_smoothing = spec->label_smoothing,
                    .loss_epsilon = spec->loss_epsilon,
                    .logit_scale = spec->logit_scale,

@@ -46,8 +46,7 @@ static double balance(const char *net, int image_size, int64_t batch, int thread
             const dt_share share = dt_plan_share(p, (size_t)i, (dt_pass)pass);
             told[0] += share.alone_s;
             told[1] += share.longest_s;
-            const bool feeds =
-                pass != DT_PASS_WEIGHTS && p->step[i].feeds[pass == DT_PASS_DATA] >= 0;
+            const bool feeds = p->step[i].feeds[pass] >= 0;
             if (share.units > 0 && p->step[i].op->weights && !feeds)
                 add_units(p, i, (dt_pass)pass, threads, time);
             else

@@ -203,7 +203,7 @@ dt_status dt_tiles_plan(dt_tiles *t, const dt_conv *c, dt_pass pass, int some,
 
     plan_shape(t, c, pass, some, &h, &w);
     t->backend = backend;
-    t->piece = c->taken && pass != DT_PASS_WEIGHTS ? plan_piece(t) : 1;
+    t->piece = c->taken ? plan_piece(t) : 1;
     DT_TRY(plan_tables(t, &h, &w));
     (pass == DT_PASS_WEIGHTS ? dt_tiles_weights_cut : dt_tiles_forward_cut)(t);
     return DT_OK;
