@@ -184,6 +184,8 @@ static inline void test_step_destroy(test_step *t)
     free(t->moments);
     free(t->call.saved);
     free(t->call.scratch);
+    for (int way = 0; way < DT_WAYS; way++)
+        free(t->call.sums[way]);
     free(t->labels);
     free(t->grad);
     free(t->model.weights.master);
