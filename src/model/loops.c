@@ -24,7 +24,7 @@ static inline void sum_as(const dt_call *c, const void *a, const void *b, void *
             v[h] += w[h];
         pair_put(out, at, n, v, past, type);
     }
-    vec_fence(past);
+    dt_stream_fence();
 }
 
 static inline void fork_backward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)

@@ -78,7 +78,7 @@ gelu_as(const dt_call *c, bool back, int64_t first, int64_t count, dt_dtype type
             pair_put(out, at + i, some, v, past, type);
         }
     }
-    vec_fence(past);
+    dt_stream_fence();
 }
 
 static inline void gelu_forward_as(const dt_call *c, int64_t first, int64_t count, dt_dtype type)

@@ -51,15 +51,10 @@ VECTOR vec norm_gate(vec x, const float *scale, const float *beta, vec dy, dt_dt
 
 VECTOR void norm_through(const norm_rows *r, int64_t at, int64_t n, vec d[2], dt_dtype type)
 {
-    lane_mask open[2];
-
-    if (!r->mask) {
+    if (!r->mask)
         pair_through(r->out, at, n, d, type);
-        return;
-    }
-    pair_masks(r->mask[at / PAIR], open);
-    for (int h = 0; h < 2; h++)
-        d[h] = vec_keep(open[h], d[h]);
+    for (int h = 0; r->mask && h < 2; h++)
+        d[h] = vec_keep(vec_mask((unsigned)r->mask[at / PAIR] >> h * VEC_LANES), d[h]);
 }
 
 /* dy' of some neighbouring rows where ReLU and a second gradient make it: rounded once. */
@@ -125,11 +120,12 @@ VECTOR void norm_columns(const norm_rows *r, norm_place p, int64_t n, int64_t gr
 /* Some rows go where they belong, past the caches. */
 VECTOR void norm_store(const norm_rows *r, norm_place p, int64_t count, int64_t rows, dt_dtype type)
 {
-    const size_t each = dt_dtype_bytes(type);
+    const int64_t each = (int64_t)dt_dtype_bytes(type);
 
     for (int64_t row = 0; row < rows; row++, p.at += r->channels, p.made += r->wide)
-        vec_copy_past((char *)r->to + (size_t)p.at * each, (char *)r->made + (size_t)p.made * each,
-                      (size_t)count * each);
+        for (int64_t i = 0; i < count * each; i += (int64_t)sizeof(vec_halves))
+            vec_store((char *)r->to + p.at * each + i,
+                      *(const pair_bf16 *)((char *)r->made + p.made * each + i), true);
 }
 
 enum { GROUP = 4 }; /* rows added before a running sum is touched */
@@ -231,7 +227,7 @@ static inline void norm_moments_as(const dt_call *c, int64_t block, int64_t firs
     for (int64_t i = first; i < first + count; i++)
         shift[i] /= (float)quarter;
     norm_block(&r, all, NORM_SQUARES, sums, type);
-    vec_fence(r.staged);
+    dt_stream_fence();
 }
 
 /* Merge a block of n rows into the moments of the `before` rows before it. */
@@ -274,8 +270,7 @@ static inline void norm_merge_lanes(const dt_call *c, int64_t at, int64_t lanes)
 #pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             const dt_moment one = {n, part_mean[i], part_m2[i]};
-            const dt_moment all =
-                part ? dt_moment_merge((dt_moment){before, mean[i], m2[i]}, one) : one;
+            const dt_moment all = dt_moment_merge((dt_moment){before, mean[i], m2[i]}, one);
             mean[i] = all.mean;
             m2[i] = all.m2;
         }
@@ -332,7 +327,7 @@ VECTOR void norm_run(const norm_pass *p, int64_t first, int64_t count, norm_pair
         if (k < wide)
             one(p, at + k, k, wide - k, add, relu, type);
     }
-    vec_fence(p->past);
+    dt_stream_fence();
 }
 
 VECTOR void norm_fused(const dt_call *c, int64_t first, int64_t count, const norm_pass *p,
@@ -413,7 +408,7 @@ static inline void norm_sums_as(const dt_call *c, int64_t block, int64_t first, 
         norm_block(&r, dt_rows_in(&r.block), NORM_GATE, sums, type);
     else
         norm_block(&r, dt_rows_in(&r.block), NORM_PLAIN, sums, type);
-    vec_fence(r.staged);
+    dt_stream_fence();
 }
 
 static inline void add_to_double(double *restrict to, const float *restrict from, int64_t count)

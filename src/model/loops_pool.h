@@ -5,7 +5,7 @@
  * it are visited in row-major order. */
 #ifndef DT_LOOPS_POOL_H
 #define DT_LOOPS_POOL_H
-#include "loops_number.h"
+#include "loops_vector.h"
 
 enum { LANES = 64 };
 

@@ -6,7 +6,7 @@
  * of vectors makes one full vector of bf16. */
 #ifndef DT_LOOPS_VECTOR_H
 #define DT_LOOPS_VECTOR_H
-#include "loops_number.h"
+#include "loops.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -35,6 +35,21 @@ typedef uint16_t pair_bf16 __attribute__((vector_size(4 * VEC_LANES), aligned(2)
 typedef vec_word lane_mask; /* all bits of a lane, or none */
 #endif
 #define VECTOR static inline __attribute__((always_inline))
+
+/* ---- Numbers of either type. `type` is a constant, so no loop asks for it -------------------- */
+
+static inline float get(const void *x, int64_t i, dt_dtype type)
+{
+    return type == DT_BF16 ? dt_bf16_to_f32(((const dt_bf16 *)x)[i]) : ((const float *)x)[i];
+}
+
+static inline void put(void *x, int64_t i, float value, dt_dtype type)
+{
+    if (type == DT_BF16)
+        ((dt_bf16 *)x)[i] = dt_f32_to_bf16(value);
+    else
+        ((float *)x)[i] = value;
+}
 
 VECTOR vec vec_load(const float *from)
 {
@@ -105,6 +120,7 @@ VECTOR unsigned vec_bits(lane_mask mask)
 #endif
 }
 
+/* Of the lowest bits, one for each lane. */
 VECTOR lane_mask vec_mask(unsigned bits)
 {
 #ifdef __AVX512BW__
@@ -121,12 +137,6 @@ VECTOR pair_bits pair_above(const vec v[2], float least)
 {
     return (pair_bits)(vec_bits(vec_above(v[0], least)) | vec_bits(vec_above(v[1], least))
                                                               << VEC_LANES);
-}
-
-VECTOR void pair_masks(pair_bits bits, lane_mask mask[2])
-{
-    mask[0] = vec_mask(bits & ((1u << VEC_LANES) - 1));
-    mask[1] = vec_mask((unsigned)bits >> VEC_LANES);
 }
 
 /* ---- Rounding, as dt_f32_to_bf16 does ------------------------------------------------------ */
@@ -195,25 +205,16 @@ VECTOR void vec_unpack(vec_halves all, vec v[2])
 
 /* ---- Memory: n numbers from element i on, a pair unless they are the last ------------------ */
 
-VECTOR vec vec_get(const void *x, int64_t i, dt_dtype type)
-{
-    if (type == DT_F32)
-        return vec_load((const float *)x + i);
-    return vec_widen(*(const vec_bf16 *)((const dt_bf16 *)x + i));
-}
-
 /* Missing numbers are 0. */
 VECTOR void pair_get(const void *x, int64_t i, int64_t n, vec v[2], dt_dtype type)
 {
     for (int h = 0; h < 2; h++, i += VEC_LANES, n -= VEC_LANES) {
         float all[VEC_LANES] = {0};
-        if (n >= VEC_LANES) {
-            v[h] = vec_get(x, i, type);
-            continue;
-        }
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; n < VEC_LANES && k < n; k++)
             all[k] = get(x, i + k, type);
-        v[h] = vec_load(all);
+        v[h] = n < VEC_LANES     ? vec_load(all)
+               : type == DT_BF16 ? vec_widen(*(const vec_bf16 *)((const dt_bf16 *)x + i))
+                                 : vec_load((const float *)x + i);
     }
 }
 
@@ -271,13 +272,6 @@ VECTOR void pair_put_exact(void *x, int64_t i, int64_t n, const vec v[2], bool p
     pair_store(x, i, n, v, vec_uppers((vec_word)v[0], (vec_word)v[1]), past, type);
 }
 
-/* Multiples of 64 bytes, to a multiple of 64. */
-VECTOR void vec_copy_past(void *to, const void *from, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += sizeof(vec_halves))
-        vec_store((char *)to + i, *(const pair_bf16 *)((const char *)from + i), true);
-}
-
 /* d where the ReLU that made `out` let its number through: all but zeros and negative numbers. */
 VECTOR void pair_through(const void *out, int64_t i, int64_t n, vec d[2], dt_dtype type)
 {
@@ -308,15 +302,5 @@ static inline bool vec_large(const dt_shape *shape, dt_dtype type)
 static inline bool vec_past(const dt_shape *shape, dt_dtype type)
 {
     return shape->c % DT_PAIR_MOST == 0 && vec_large(shape, type);
-}
-
-static inline void vec_fence(bool past)
-{
-#ifdef __SSE2__
-    if (past)
-        _mm_sfence();
-#else
-    (void)past;
-#endif
 }
 #endif

@@ -172,6 +172,14 @@ struct dt_op {
 DT_OP_LIST(X)
 #undef X
 
+/* After stores past the caches, before other threads read. */
+static inline void dt_stream_fence(void)
+{
+#ifdef __SSE__
+    __builtin_ia32_sfence();
+#endif
+}
+
 /* ---- Offered by the model to prepare -------------------------------------------------- */
 
 /* A packed copy of the weights. Equal (tensor, layout) pairs of different plans share memory.

@@ -69,7 +69,7 @@ void dt_tiles_weights_sum(const dt_tiles *t, int64_t row, const float *partial, 
         part_sum(sum, part, dt_tiles_part(t), t->strips, DT_TILE);
         dt_tiles_store_row(t, sum, b, to);
     }
-    dt_tile_fence();
+    dt_stream_fence();
 }
 
 /* ---- Bias gradient --------------------------------------------------------------- */

@@ -126,14 +126,6 @@ extern const dt_tile_backend dt_tile_backend_avx512, dt_tile_backend_dot, dt_til
 extern const dt_tile_backend dt_tile_backend_fma_neon;
 #endif
 
-/* After stores past the caches, before other threads read. */
-static inline void dt_tile_fence(void)
-{
-#ifdef __SSE__
-    __builtin_ia32_sfence();
-#endif
-}
-
 /* The backend of this CPU, or the one of this type set by dt_tile_use. NULL: there is none for
  * bf16 with the bits of this instruction set. */
 const dt_tile_backend *dt_tile_current(dt_dtype type);

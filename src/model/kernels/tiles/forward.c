@@ -388,6 +388,5 @@ void dt_tiles_forward(const dt_tiles *t, int unit, const dt_conv_args *a, void *
                          DT_MIN(u.p1 - first, (stop - line) * width));
         }
     }
-    if (u.stream)
-        dt_tile_fence();
+    dt_stream_fence();
 }

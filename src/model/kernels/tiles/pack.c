@@ -214,5 +214,5 @@ void dt_tiles_pack(const dt_tiles *t, const float *master, char *packed, size_t 
         pack_block(t, master + row * dt_tiles_row(t) + (data ? k : o), data ? outs : ins,
                    data ? ins : outs, packed + (size_t)i * t->block);
     }
-    dt_tile_fence();
+    dt_stream_fence();
 }

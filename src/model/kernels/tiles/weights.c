@@ -415,7 +415,7 @@ void dt_tiles_weights(const dt_tiles *t, int round, int unit, const dt_conv_args
             }
         }
     }
-    dt_tile_fence();
+    dt_stream_fence();
 }
 
 /* ---- Threads that pack for each other -------------------------------------------------------- */
