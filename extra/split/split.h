@@ -53,8 +53,8 @@ typedef struct dt_move {
 /* Of step i, which moves something that way; without memory. */
 dt_move dt_plan_move(const dt_plan *p, int i, dt_way way);
 
-/* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut, from the model
- * and a plan of any of their parts. dt_options_check has resolved the options. */
+/* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut, from a plan of
+ * any of their parts. dt_options_check has resolved the options. */
 typedef struct dt_traffic {
     uint64_t values;  /* bytes: activations, their gradients and moments */
     uint64_t weights; /* of which other ranks read their input channels */
@@ -64,8 +64,7 @@ typedef struct dt_traffic {
     double spared; /* bytes of weights and momentum that the rank has not, less its copy by input */
     size_t cut;    /* weights of layers that are cut */
 } dt_traffic;
-dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
-                         int rank);
+dt_traffic dt_traffic_of(const dt_plan *plan, const dt_options *o, int world, int rank);
 /* The values of step i alone. */
 uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int world, int rank);
 /* Step i as a plan describes it: */

@@ -49,10 +49,10 @@ uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int wor
     return bytes;
 }
 
-dt_traffic dt_traffic_of(const dt_model *model, const dt_plan *plan, const dt_options *o, int world,
-                         int rank)
+dt_traffic dt_traffic_of(const dt_plan *plan, const dt_options *o, int world, int rank)
 {
-    const dt_net *net = dt_model_net(model);
+    const dt_model *model = plan->model;
+    const dt_net *net = model->net;
     const int parts = dt_options_parts(o, world), part = rank % parts, groups = world / parts;
     const share group = share_of(o, world, rank - part, parts), own = share_of(o, world, rank, 1);
     const double all = (double)net->weight_total;

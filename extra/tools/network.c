@@ -4,63 +4,48 @@
 #include "split/split.h"
 #include "tools.h"
 
-typedef struct preview {
-    dt_net *net;
-    dt_model *model;
-    dt_plan *plan; /* training mode, one shard's batch */
-    int ranks;
-    dt_options o;       /* resolved */
-    dt_model_meta meta; /* texts of the options */
-} preview;
+/* What shows a plan of training, of one shard's batch; o: resolved, of so many ranks. */
+typedef dt_status preview_show(const dt_plan *plan, const dt_options *o, int ranks);
 
-/* Without data and model: the number of classes of CIFAR-10. */
-enum { PREVIEW_CLASSES = 10 };
-
-/* Of a model, what its file says. */
-static dt_status preview_build(preview *s, const dt_options *given, int world)
+/* On rank 0. Of a model, what its file says. */
+static dt_status preview(const dt_options *given, int world, preview_show *show)
 {
+    enum { CLASSES = 10 }; /* CIFAR-10's: without data and model */
+    const int ranks = (int)(given->ranks ? given->ranks : DT_MAX(world, given->tensor_parallel));
     dt_options o = *given;
+    dt_model_meta meta = {.classes = 0}; /* texts of the options */
+    dt_model_opts opts = {.label_smoothing = (float)o.label_smoothing};
+    dt_net *net = NULL;
+    dt_model *model = NULL;
+    dt_plan *plan = NULL;
     char path[PATH_MAX];
-    dt_model_opts model = {.label_smoothing = (float)o.label_smoothing};
-
-    s->ranks = (int)(o.ranks ? o.ranks : DT_MAX(world, o.tensor_parallel));
-    DT_TRY(dt_options_check(&o, s->ranks));
-    if (o.model[0]) {
-        DT_TRY(dt_newest_model(o.model, path));
-        DT_TRY(dt_options_from_model(path, &o, &s->meta));
-    }
-    const dt_net_spec spec =
-        dt_options_net(&o, s->meta.classes ? s->meta.classes : PREVIEW_CLASSES);
-    DT_TRY(dt_precision_choose(o.precision, &model.precision));
-    model.threads = o.threads                ? (int)o.threads
-                    : dt_threads_asked() > 0 ? dt_threads_asked()
-                                             : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
-    DT_TRY(dt_net_create(&s->net, &spec));
-    dt_options_resolve(&o, s->net);
-    model.loss_epsilon = (float)o.loss_epsilon;
-    model.strategy = o.strategy;
-    model.parts = dt_options_parts(&o, s->ranks);
-    DT_TRY(dt_model_create(&s->model, s->net, &model));
-    const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
-    s->o = o;
-    return dt_plan_create(&s->plan, s->model, largest, DT_TRAIN, false);
-}
-
-/* On rank 0, as the options say. Collective. */
-static dt_status preview_show(dt_comm *c, const dt_options *o,
-                              dt_status (*show)(const preview *p, const dt_options *o))
-{
-    preview p = {0};
     dt_status st = DT_OK;
 
-    if (c->rank == 0)
-        st = preview_build(&p, o, c->world);
-    if (p.plan)
-        st = show(&p, o);
-    dt_plan_destroy(p.plan);
-    dt_model_destroy(p.model);
-    dt_net_destroy(p.net);
-    return dt_comm_agree(c, st);
+    DT_GO(st, dt_options_check(&o, ranks), out);
+    if (o.model[0]) {
+        DT_GO(st, dt_newest_model(o.model, path), out);
+        DT_GO(st, dt_options_from_model(path, &o, &meta), out);
+    }
+    const dt_net_spec spec = dt_options_net(&o, meta.classes ? meta.classes : CLASSES);
+    DT_GO(st, dt_precision_choose(o.precision, &opts.precision), out);
+    opts.threads = o.threads                ? (int)o.threads
+                   : dt_threads_asked() > 0 ? dt_threads_asked()
+                                            : DT_MAX(1, dt_cores(NULL) / (int)o.ranks_per_node);
+    DT_GO(st, dt_net_create(&net, &spec), out);
+    dt_options_resolve(&o, net);
+    opts.loss_epsilon = (float)o.loss_epsilon;
+    opts.strategy = o.strategy;
+    opts.parts = dt_options_parts(&o, ranks);
+    DT_GO(st, dt_model_create(&model, net, &opts), out);
+    const int64_t largest = dt_shard_size(o.global_batch, (int)o.shards, 0, NULL);
+    DT_GO(st, dt_plan_create(&plan, model, largest, DT_TRAIN, false), out);
+    st = show(plan, &o, ranks);
+
+out:
+    dt_plan_destroy(plan);
+    dt_model_destroy(model);
+    dt_net_destroy(net);
+    return st;
 }
 
 /* ---- plan: what the compiler of plans decided, step by step ---------------------------------- */
@@ -77,12 +62,12 @@ static void plan_steps(const dt_plan *plan)
 }
 
 /* The rank that sends most where layers are cut. */
-static int plan_busiest(const preview *s, dt_traffic *most)
+static int plan_busiest(const dt_plan *plan, const dt_options *o, int ranks, dt_traffic *most)
 {
     int busiest = 0;
 
-    for (int rank = 0; rank < s->ranks; rank++) {
-        const dt_traffic t = dt_traffic_of(s->model, s->plan, &s->o, s->ranks, rank);
+    for (int rank = 0; rank < ranks; rank++) {
+        const dt_traffic t = dt_traffic_of(plan, o, ranks, rank);
         if (rank > 0 && t.values + t.weights <= most->values + most->weights)
             continue;
         busiest = rank;
@@ -92,20 +77,20 @@ static int plan_busiest(const preview *s, dt_traffic *most)
 }
 
 /* Where layers are cut over ranks: a line for each step. Returns JSON if that is wanted. */
-static json_t *plan_layouts(const preview *s)
+static json_t *plan_layouts(const dt_plan *plan, const dt_options *o, int ranks)
 {
     dt_traffic t = {0};
-    const int rank = plan_busiest(s, &t), parts = dt_options_parts(&s->o, s->ranks);
-    json_t *steps = s->o.json ? json_array() : NULL;
+    const int rank = plan_busiest(plan, o, ranks, &t), parts = dt_options_parts(o, ranks);
+    json_t *steps = o->json ? json_array() : NULL;
     int layers = 0, cut = 0;
 
-    if (!s->o.json)
+    if (!o->json)
         printf("\n%4s  %-18s %-22s %-16s %-16s %12s %12s\n", "step", "operation", "name", "layout",
                "its gradient", "sent", "pays below");
-    for (int i = 0; i < s->plan->steps; i++) {
-        const dt_split_row x = dt_split_row_get(s->plan, i);
-        const double sent = (double)dt_traffic_row(s->plan, i, &s->o, s->ranks, rank);
-        const dt_plan_row r = dt_plan_row_get(s->plan, (size_t)i);
+    for (int i = 0; i < plan->steps; i++) {
+        const dt_split_row x = dt_split_row_get(plan, i);
+        const double sent = (double)dt_traffic_row(plan, i, o, ranks, rank);
+        const dt_plan_row r = dt_plan_row_get(plan, (size_t)i);
         layers += x.pays_below > 0;
         cut += x.pays_below > 0 && strcmp(x.layout[0], "cut") == 0;
         if (steps)
@@ -117,10 +102,10 @@ static json_t *plan_layouts(const preview *s)
             printf("%4d  %-18s %-22s %-16s %-16s %12.0f %12.0f\n", i, r.op, r.name, x.layout[0],
                    x.layout[1], sent, x.pays_below);
     }
-    if (s->o.json)
-        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "ranks",
-                         s->ranks, "tensor_parallel", parts, "layers", layers, "cut", cut, "rank",
-                         rank, "values_bytes", (double)t.values, "weights_bytes", (double)t.weights,
+    if (o->json)
+        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "ranks", ranks,
+                         "tensor_parallel", parts, "layers", layers, "cut", cut, "rank", rank,
+                         "values_bytes", (double)t.values, "weights_bytes", (double)t.weights,
                          "gradients_bytes", t.gradients, "gradients_uncut_bytes", t.gradients_uncut,
                          "spared_bytes", t.spared, "steps", steps);
     printf(
@@ -129,32 +114,31 @@ static json_t *plan_layouts(const preview *s)
         "%.4g MB\nof weights in a step of %lld images; it keeps %.4g MB of weights and momentum "
         "less\npays below: cutting the layer spares bytes where a group of %d ranks has fewer "
         "images, here %lld\n",
-        cut, layers, parts, 1e-6 * (double)t.cut, 1e-6 * (double)s->net->weight_total,
+        cut, layers, parts, 1e-6 * (double)t.cut, 1e-6 * (double)plan->model->net->weight_total,
         1e-6 * (double)t.values, 1e-6 * t.gradients, 1e-6 * t.gradients_uncut,
-        1e-6 * (double)t.weights, (long long)s->o.global_batch, 1e-6 * t.spared, parts,
-        (long long)(s->o.global_batch * parts / s->ranks));
+        1e-6 * (double)t.weights, (long long)o->global_batch, 1e-6 * t.spared, parts,
+        (long long)(o->global_batch * parts / ranks));
     return NULL;
 }
 
-static void plan_totals(const preview *s)
+static void plan_totals(const dt_plan *plan, const dt_options *o)
 {
-    const size_t slab =
-        4 * (dt_model_floats(s->model, DT_SLAB_HOME) + dt_model_floats(s->model, DT_SLAB_CUT));
+    const dt_model *m = plan->model;
+    const size_t slab = 4 * (dt_model_floats(m, DT_SLAB_HOME) + dt_model_floats(m, DT_SLAB_CUT));
     const struct {
         const char *name;
         size_t bytes;
     } totals[] = {
-        {"activations and their gradients (arena)", s->plan->arena_bytes},
-        {"scratch", s->plan->scratch_bytes},
+        {"activations and their gradients (arena)", plan->arena_bytes},
+        {"scratch", plan->scratch_bytes},
         {"master weights (float32)", slab},
         {"gradients (float32)", slab},
         {"momentum (float32)", slab},
         {"averaged weights (float32)",
-         dt_options_average(&s->o) ? slab + 8 * s->net->norm_channels : 0},
-        {"cut weights by input (float32)", 4 * dt_model_floats(s->model, DT_SLAB_BY_INPUT)},
-        {"compute weights (packed)",
-         dt_model_packed_bytes(s->model) + dt_model_cut_packed_bytes(s->model)},
-        {"running mean and variance (float32)", 8 * s->net->norm_channels},
+         dt_options_average(o) ? slab + 8 * m->net->norm_channels : 0},
+        {"cut weights by input (float32)", 4 * dt_model_floats(m, DT_SLAB_BY_INPUT)},
+        {"compute weights (packed)", dt_model_packed_bytes(m) + dt_model_cut_packed_bytes(m)},
+        {"running mean and variance (float32)", 8 * m->net->norm_channels},
     };
     char digest[DT_DIGEST_CHARS];
     size_t sum = 0;
@@ -169,34 +153,35 @@ static void plan_totals(const preview *s)
     }
     printf("%-42s %14zu bytes %10.1f MiB\n", "one rank, without exchange and data", sum,
            (double)sum / (1 << 20));
-    dt_digest_text(s->plan->digest, digest);
+    dt_digest_text(plan->digest, digest);
     printf("%-42s %s\n", "digest", digest);
 }
 
-static dt_status plan_show(const preview *s, const dt_options *o)
+static dt_status plan_show(const dt_plan *plan, const dt_options *o, int ranks)
 {
-    const bool cuts = s->o.strategy[0] != '\0';
+    const bool cuts = o->strategy[0] != '\0';
 
-    if (s->o.searches)
+    if (o->searches)
         return dt_fail(DT_CONFIG,
                        "--strategy auto measures steps, which plan does not: the head of a "
                        "training with --dry-run says what is cut");
-    if (cuts && s->ranks == 1)
+    if (cuts && ranks == 1)
         return dt_fail(DT_CONFIG,
                        "--strategy %s: give --ranks N, too, or --tensor-parallel M: on one rank "
                        "nothing is cut",
                        o->strategy);
     if (!o->json)
-        plan_steps(s->plan);
-    json_t *strategy = cuts ? plan_layouts(s) : NULL;
+        plan_steps(plan);
+    json_t *strategy = cuts ? plan_layouts(plan, o, ranks) : NULL;
     if (!o->json)
-        plan_totals(s);
-    return dt_share_show(s->plan, o, strategy);
+        plan_totals(plan, o);
+    dt_share_show(plan, o, strategy);
+    return DT_OK;
 }
 
 dt_status dt_plan_print(dt_comm *c, const dt_options *o)
 {
-    return preview_show(c, o, plan_show);
+    return dt_comm_agree(c, c->rank == 0 ? preview(o, c->world, plan_show) : DT_OK);
 }
 
 /* ---- summary: layers and their sums, as torchinfo shows them --------------------------------- */
@@ -241,19 +226,19 @@ static int64_t summary_rows(const dt_plan *plan)
     return macs;
 }
 
-static dt_status summary_show(const preview *shown, const dt_options *o)
+static dt_status summary_show(const dt_plan *plan, const dt_options *o, int ranks)
 {
-    const dt_net_spec *spec = &shown->net->spec;
-    const int64_t batch = shown->plan->batch;
-    const size_t params = shown->net->weight_total;
+    const dt_net_spec *spec = &plan->model->net->spec;
+    const int64_t batch = plan->batch;
+    const size_t params = plan->model->net->weight_total;
     char number[32];
 
-    (void)o;
+    (void)o, (void)ranks;
     summary_rule();
     printf("%-*s%-*s%*s%*s\n", SUMMARY_NAME, "Layer (operation)", SUMMARY_SHAPE, "Output Shape",
            SUMMARY_NUMBER, "Param #", SUMMARY_NUMBER, "Mult-Adds");
     summary_rule();
-    const int64_t macs = summary_rows(shown->plan);
+    const int64_t macs = summary_rows(plan);
     summary_rule();
     printf("Network: %s%s%s%s%s, %dx%d images, batch %lld\n", spec->net,
            spec->variant[0] ? ", variant " : "", spec->variant, spec->stem[0] ? ", stem " : "",
@@ -265,7 +250,7 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
     summary_rule();
     printf("Input size (MB): %.2f\n",
            (double)(batch * spec->image_size * spec->image_size) * 3 * 4 / 1e6);
-    printf("Activations and their gradients (MB): %.2f\n", (double)shown->plan->arena_bytes / 1e6);
+    printf("Activations and their gradients (MB): %.2f\n", (double)plan->arena_bytes / 1e6);
     printf("Params size (MB): %.2f\n", (double)params * 4 / 1e6);
     summary_rule();
     return DT_OK;
@@ -273,5 +258,5 @@ static dt_status summary_show(const preview *shown, const dt_options *o)
 
 dt_status dt_summary(dt_comm *c, const dt_options *o)
 {
-    return preview_show(c, o, summary_show);
+    return dt_comm_agree(c, c->rank == 0 ? preview(o, c->world, summary_show) : DT_OK);
 }

@@ -11,17 +11,42 @@ typedef struct share_row {
 } share_row;
 
 typedef struct share_table {
-    share_row *row; /* owned */
-    size_t rows;
+    bool json;      /* a row becomes an object of `passes`, else it is printed */
+    json_t *passes; /* owned */
     dt_share sum;
     int threads;
 } share_table;
+
+static double share_balance(const share_table *t, const dt_share *s)
+{
+    return s->alone_s / (t->threads * s->longest_s);
+}
+
+static void share_print(const share_table *t, const share_row *r)
+{
+    if (r->step >= 0)
+        printf("%4lld", r->step);
+    printf("%*s  %-18s %-22s %-8s %6d %8.3f %10.3f %10.3f %10.2f\n", r->step >= 0 ? 0 : 4, "",
+           r->layer.op, r->layer.name, r->pass, r->share.units, share_balance(t, &r->share),
+           1e3 * r->share.alone_s, 1e3 * r->share.longest_s, 1e-6 * r->share.again);
+}
+
+static json_t *share_object(const share_table *t, const share_row *r)
+{
+    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f}", "operation", r->layer.op,
+                     "name", r->layer.name, "pass", r->pass, "step", (json_int_t)r->step, "units",
+                     r->share.units, "balance", share_balance(t, &r->share), "one_s",
+                     r->share.alone_s, "all_s", r->share.longest_s, "again_bytes", r->share.again);
+}
 
 static void share_put(share_table *t, share_row row)
 {
     if (row.share.units == 0)
         return;
-    t->row[t->rows++] = row;
+    if (t->json)
+        json_array_append_new(t->passes, share_object(t, &row));
+    else
+        share_print(t, &row);
     t->sum.alone_s += row.share.alone_s;
     t->sum.longest_s += row.share.longest_s;
     t->sum.again += row.share.again;
@@ -73,66 +98,31 @@ static void share_rest(share_table *t, const dt_plan *plan, int ranks)
                                                             rest[i].seconds, t->threads)});
 }
 
-static double share_balance(const share_table *t, const dt_share *s)
+void dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy)
 {
-    return s->alone_s / (t->threads * s->longest_s);
-}
+    share_table t = {.threads = plan->model->opts.threads, .json = o->json};
+    const int ranks = (int)o->ranks_per_node;
 
-static void share_print(const share_table *t)
-{
-    printf("\n%4s  %-18s %-22s %-8s %6s %8s %10s %10s %10s\n", "step", "operation", "name", "pass",
-           "units", "balance", "one ms", "all ms", "again MB");
-    for (size_t i = 0; i <= t->rows; i++) {
-        const share_row *r = &t->row[i];
-        if (r->step >= 0)
-            printf("%4lld", r->step);
-        printf("%*s  %-18s %-22s %-8s %6d %8.3f %10.3f %10.3f %10.2f\n", r->step >= 0 ? 0 : 4, "",
-               r->layer.op, r->layer.name, r->pass, r->share.units, share_balance(t, &r->share),
-               1e3 * r->share.alone_s, 1e3 * r->share.longest_s, 1e-6 * r->share.again);
+    if (t.json)
+        t.passes = json_array();
+    else
+        printf("\n%4s  %-18s %-22s %-8s %6s %8s %10s %10s %10s\n", "step", "operation", "name",
+               "pass", "units", "balance", "one ms", "all ms", "again MB");
+    share_layers(&t, plan);
+    share_rest(&t, plan, ranks);
+    share_row step = {.step = -1, .layer = {.op = "step", .name = ""}, .pass = "", .share = t.sum};
+    step.share.units = t.threads;
+    if (!t.json) {
+        share_print(&t, &step);
+        printf("balance: modelled time of one thread / (%d threads x time until the last is done); "
+               "again: bytes\nthat threads read although another has read them\n",
+               t.threads);
+        return;
     }
-    printf(
-        "balance: modelled time of one thread / (%d threads x time until the last is done); again: "
-        "bytes\nthat threads read although another has read them\n",
-        t->threads);
-}
-
-static json_t *share_object(const share_table *t, const share_row *r)
-{
-    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f}", "operation", r->layer.op,
-                     "name", r->layer.name, "pass", r->pass, "step", (json_int_t)r->step, "units",
-                     r->share.units, "balance", share_balance(t, &r->share), "one_s",
-                     r->share.alone_s, "all_s", r->share.longest_s, "again_bytes", r->share.again);
-}
-
-static void share_print_json(const share_table *t, int ranks, json_t *strategy)
-{
-    json_t *passes = json_array();
-
-    for (size_t i = 0; i < t->rows; i++)
-        json_array_append_new(passes, share_object(t, &t->row[i]));
-    json_t *j = json_pack("{s:i, s:i, s:o*, s:o, s:o}", "threads", t->threads, "ranks_per_node",
-                          ranks, "strategy", strategy, "step", share_object(t, &t->row[t->rows]),
-                          "passes", passes);
+    json_t *j =
+        json_pack("{s:i, s:i, s:o*, s:o, s:o}", "threads", t.threads, "ranks_per_node", ranks,
+                  "strategy", strategy, "step", share_object(&t, &step), "passes", t.passes);
     if (j && json_dumpf(j, stdout, JSON_INDENT(1)) == 0)
         putchar('\n');
     json_decref(j);
-}
-
-dt_status dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy)
-{
-    share_table t = {.threads = plan->model->opts.threads};
-    const size_t most = DT_PASS_COUNT * (size_t)plan->steps + 5;
-
-    DT_TRY(dt_calloc(&t.row, most, sizeof *t.row, "the plan"));
-    share_layers(&t, plan);
-    share_rest(&t, plan, (int)o->ranks_per_node);
-    t.row[t.rows] = (share_row){.step = -1, .layer = {.op = "step", .name = ""}, .pass = ""};
-    t.row[t.rows].share = t.sum;
-    t.row[t.rows].share.units = t.threads;
-    if (o->json)
-        share_print_json(&t, (int)o->ranks_per_node, strategy);
-    else
-        share_print(&t);
-    free(t.row);
-    return DT_OK;
 }

@@ -35,6 +35,6 @@ dt_status dt_plan_print(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 dt_status dt_summary(dt_comm *c, const dt_options *o) DT_MUST_CHECK;
 
 /* How the threads of a rank share a step: a table, or JSON, in which `strategy` is a member that is
- * taken over; NULL: there is none. DT_NOMEM. */
-dt_status dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy) DT_MUST_CHECK;
+ * taken over; NULL: there is none. */
+void dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy);
 #endif

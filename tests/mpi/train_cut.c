@@ -46,7 +46,7 @@ static cut_step step_of(const cut_case *k)
     const int64_t before = place.sent_bytes;
     assert_ok(dt_run_step(&r, 0, 0, false, &result));
     s.sent = place.sent_bytes - before;
-    const dt_traffic t = dt_traffic_of(r.model, r.contexts.plan[0], &r.o, comm->world, comm->rank);
+    const dt_traffic t = dt_traffic_of(r.contexts.plan[0], &r.o, comm->world, comm->rank);
     s.counted = (int64_t)(t.values + t.weights);
     assert_ok(dt_run_hash(&r, (dt_position){.run_step = 1}, s.weights, all));
     dt_run_close(&r);
