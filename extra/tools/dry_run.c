@@ -2,34 +2,25 @@
 #include "tools.h"
 #include "train/run.h"
 
-/* The first step also touches memory for the first time: the second is timed. */
-static dt_status time_step(dt_run *r, double *seconds)
-{
-    dt_step_result result;
-
-    DT_TRY(dt_run_step(r, 0, 0, false, &result));
-    *seconds = -dt_seconds();
-    DT_TRY(dt_run_step(r, 0, r->steps_per_epoch > 1 ? 1 : 0, false, &result));
-    *seconds += dt_seconds();
-    return DT_OK;
-}
-
 /* Two steps and a round of the test, and on rank 0 an estimate of the whole. */
 static dt_status dry_run(dt_run *r)
 {
     const int64_t epochs = (r->total_steps + r->steps_per_epoch - 1) / r->steps_per_epoch;
     const int64_t round = r->test_chunk * r->comm->world;
     const int64_t rounds = (dt_source_describe(r->source)->test + round - 1) / round;
-    double step_s, test_s;
-    dt_test_result result;
+    dt_step_result step;
+    dt_test_result test;
 
     if (r->comm->rank == 0)
         dt_banner_print(stdout, r, "nothing (--dry-run)");
     DT_TRY(dt_run_init(r));
-    DT_TRY(time_step(r, &step_s));
-    test_s = -dt_seconds();
-    DT_TRY(dt_run_test(r, NULL, &result)); /* of --dry-run its first round */
-    test_s = (test_s + dt_seconds()) * (double)rounds;
+    DT_TRY(dt_run_step(r, 0, 0, false, &step)); /* it also touches memory for the first time */
+    double began = dt_seconds();
+    DT_TRY(dt_run_step(r, 0, r->steps_per_epoch > 1 ? 1 : 0, false, &step));
+    const double step_s = dt_seconds() - began;
+    began = dt_seconds();
+    DT_TRY(dt_run_test(r, NULL, &test)); /* of --dry-run its first round */
+    const double test_s = (dt_seconds() - began) * (double)rounds;
     const double all = step_s * (double)r->total_steps + test_s * (double)epochs;
     const double unit_s = all < 120 ? 1 : all < 7200 ? 60 : 3600;
     const char *unit = all < 120 ? "s" : all < 7200 ? "min" : "h";

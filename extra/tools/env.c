@@ -4,12 +4,7 @@
 #include "base/topology.h"
 #include "launch/launch.h"
 
-typedef struct machine {
-    int packages, numa_nodes;
-    char cpu[128];
-    double l2, l3; /* MiB */
-} machine;
-
+/* MiB. */
 static double machine_cache(hwloc_topology_t topology, hwloc_obj_type_t level)
 {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
@@ -23,30 +18,6 @@ static const char *machine_info(hwloc_topology_t topology, const char *name)
     const char *info = package ? hwloc_obj_get_info_by_name(package, name) : NULL;
 
     return info ? info : hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), name);
-}
-
-/* What hwloc knows. */
-static machine machine_find(void)
-{
-    machine m = {.cpu = "unknown CPU", .packages = 1, .numa_nodes = 1};
-    hwloc_topology_t topology;
-
-    if (!dt_topology_load(&topology))
-        return m;
-    m.packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
-    m.numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
-    m.l2 = machine_cache(topology, HWLOC_OBJ_L2CACHE);
-    m.l3 = machine_cache(topology, HWLOC_OBJ_L3CACHE);
-
-    const char *name = machine_info(topology, "CPUModel");
-    const char *maker = machine_info(topology, "CPUImplementer");
-    const char *part = machine_info(topology, "CPUPart");
-    if (name)
-        snprintf(m.cpu, sizeof m.cpu, "%s", name);
-    else if (maker && part) /* ARM's have numbers */
-        snprintf(m.cpu, sizeof m.cpu, "ARM CPU, implementer %s, part %s", maker, part);
-    hwloc_topology_destroy(topology);
-    return m;
 }
 
 /* Whether the kernel gives pages of 2 MiB: always, madvise (where asked, as slabs do), never: the
@@ -77,27 +48,41 @@ static json_t *env_object(dt_comm *c)
 {
     const double mib = 1 << 20;
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    const machine m = machine_find();
-    char host[DT_HOST_CHARS], pages[16];
-    int cores;
-    const int allowed = dt_cores(&cores);
+    const dt_isa isa = dt_isa_current();
+    char host[DT_HOST_CHARS], cpu[128] = "unknown CPU", pages[16];
+    int packages = 1, numa_nodes = 1, cores;
+    double l2 = 0, l3 = 0;
+    hwloc_topology_t topology;
     dt_affinity affinity;
 
+    if (dt_topology_load(&topology)) {
+        const char *name = machine_info(topology, "CPUModel");
+        const char *maker = machine_info(topology, "CPUImplementer");
+        const char *part = machine_info(topology, "CPUPart");
+        if (name)
+            snprintf(cpu, sizeof cpu, "%s", name);
+        else if (maker && part) /* ARM's have numbers */
+            snprintf(cpu, sizeof cpu, "ARM CPU, implementer %s, part %s", maker, part);
+        packages = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 1);
+        numa_nodes = DT_MAX(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), 1);
+        l2 = machine_cache(topology, HWLOC_OBJ_L2CACHE);
+        l3 = machine_cache(topology, HWLOC_OBJ_L3CACHE);
+        hwloc_topology_destroy(topology);
+    }
     dt_host_name(host);
     huge_pages(pages);
+    const int allowed = dt_cores(&cores);
     dt_affinity_find(&affinity, c->machine_rank, c->machine_ranks, dt_threads_auto(c));
-    const dt_isa isa = dt_isa_current();
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
         "s:s, s:s, s:f, s:f, s:f, s:f}",
-        "host", host, "cpu", m.cpu, "isa", dt_isa_name(isa), "amx",
-        isa >= DT_ISA_AMX ? "yes" : "no", "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no",
-        "dtrain", dt_build(), "MPI", dt_comm_version(), "openblas", env_engine("openblas"),
-        "onednn", env_engine("onednn"), "packages", m.packages, "numa_nodes", m.numa_nodes, "cores",
-        cores, "cores_allowed", allowed, "ranks", c->world, "nodes", c->nodes, "ranks_on_node",
-        c->node_ranks, "threads_per_rank", dt_threads_auto(c), "pinned", affinity.text,
-        "huge_pages", pages, "l2", m.l2, "l3", m.l3, "memory", memory / mib, "memory_available",
-        (double)dt_memory_available() / mib);
+        "host", host, "cpu", cpu, "isa", dt_isa_name(isa), "amx", isa >= DT_ISA_AMX ? "yes" : "no",
+        "bf16", isa >= DT_ISA_AVX512_BF16 ? "yes" : "no", "dtrain", dt_build(), "MPI",
+        dt_comm_version(), "openblas", env_engine("openblas"), "onednn", env_engine("onednn"),
+        "packages", packages, "numa_nodes", numa_nodes, "cores", cores, "cores_allowed", allowed,
+        "ranks", c->world, "nodes", c->nodes, "ranks_on_node", c->node_ranks, "threads_per_rank",
+        dt_threads_auto(c), "pinned", affinity.text, "huge_pages", pages, "l2", l2, "l3", l3,
+        "memory", memory / mib, "memory_available", (double)dt_memory_available() / mib);
 }
 
 /* Real numbers are MiB. */

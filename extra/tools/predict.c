@@ -97,15 +97,6 @@ static void print_accuracy(const dt_run *r, const dt_test_result *t)
 
 /* ---- The command ------------------------------------------------------------------------- */
 
-static dt_status open_pictures(dt_source **s, const char *model, dt_options *o, dt_model_meta *meta,
-                               const char *const *operand, size_t operands)
-{
-    DT_TRY(dt_options_from_model(model, o, meta));
-    if (meta->classes < 2)
-        return dt_fail(DT_FORMAT, "%s holds no classifier", model);
-    return dt_source_open_pictures(s, meta->classes, meta->class_names, operand, operands);
-}
-
 static dt_status predict(dt_comm *c, dt_options *o, const char *const *operand, size_t operands)
 {
     dt_source *pictures = NULL;
@@ -115,7 +106,13 @@ static dt_status predict(dt_comm *c, dt_options *o, const char *const *operand, 
     char model[PATH_MAX];
 
     DT_TRY(dt_run_newest(c, operand[0], model));
-    DT_TRY(dt_comm_agree(c, open_pictures(&pictures, model, o, &meta, operand + 1, operands - 1)));
+    dt_status st = dt_options_from_model(model, o, &meta);
+    if (st == DT_OK && meta.classes < 2)
+        st = dt_fail(DT_FORMAT, "%s holds no classifier", model);
+    if (st == DT_OK)
+        st = dt_source_open_pictures(&pictures, meta.classes, meta.class_names, operand + 1,
+                                     operands - 1);
+    DT_TRY(dt_comm_agree(c, st));
     o->data = "pictures";
     o->holdout = 0;
     o->confusion = false;
@@ -123,7 +120,7 @@ static dt_status predict(dt_comm *c, dt_options *o, const char *const *operand, 
     r = (dt_run){.comm = c, .height = meta.height, .width = meta.width, .source = pictures};
     DT_TRY(dt_run_open_as(&r, o, DT_FOR_EVALUATION));
     r.answer = answer;
-    dt_status st = dt_run_load(&r, model, true);
+    st = dt_run_load(&r, model, true);
     if (st == DT_OK)
         st = dt_run_test(&r, NULL, &t);
     if (st == DT_OK) {

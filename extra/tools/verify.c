@@ -158,18 +158,14 @@ static dt_status verify_folder(verdict *v)
     return DT_OK;
 }
 
-/* A model in pieces by itself. */
-static bool is_model(const char *path)
+/* A model in pieces by itself; PyTorch's writer counts them from 1. */
+static bool is_model(const dt_folder *f)
 {
-    char name[DT_PORTION_NAME], first[PATH_MAX + DT_PORTION_NAME], mark[PATH_MAX + 16];
+    char name[DT_PORTION_NAME];
 
-    snprintf(mark, sizeof mark, "%s/MANIFEST", path);
-    for (int k = 0; k < 2; k++) { /* PyTorch's writer counts from 1 */
-        snprintf(first, sizeof first, "%s/%s", path, dt_portion_name(k, name));
-        if (dt_path_exists(first))
-            return !dt_path_exists(mark);
-    }
-    return false;
+    return (dt_folder_has(f->fd, dt_portion_name(0, name)) ||
+            dt_folder_has(f->fd, dt_portion_name(1, name))) &&
+           !dt_folder_has(f->fd, "MANIFEST");
 }
 
 dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
@@ -182,10 +178,11 @@ dt_status dt_verify(const dt_options *o, const char *const *path, size_t count)
     memset(v.options.given, 0, sizeof v.options.given); /* what a file says goes before */
     if (stat(path[0], &info) != 0)
         return dt_fail(DT_NOINPUT, "%s: %s", path[0], strerror(errno));
-    if (!S_ISDIR(info.st_mode) || is_model(path[0]))
+    if (!S_ISDIR(info.st_mode))
         return verify_model(&v.options, path[0], &steps);
     DT_TRY(dt_folder_open(&v.in, AT_FDCWD, "", path[0]));
-    const dt_status st = verify_folder(&v);
+    const dt_status st =
+        is_model(&v.in) ? verify_model(&v.options, path[0], &steps) : verify_folder(&v);
     dt_layer_release(&v.saved);
     dt_folder_close(&v.in);
     return st;
