@@ -50,14 +50,6 @@ static dt_status force(const dt_run *r, choice *x)
     return DT_OK;
 }
 
-/* Cutting is to be worth more than what the prediction may be wrong by. */
-static bool better(const candidate *a, const candidate *than)
-{
-    const double margin = than->parts == 1 ? 0.9 : 1;
-
-    return a->fits != than->fits ? a->fits : a->time.seconds < margin * than->time.seconds;
-}
-
 static void consider(const dt_run *r, choice *x)
 {
     candidate c = {.parts = x->costs.parts};
@@ -68,9 +60,13 @@ static void consider(const dt_run *r, choice *x)
     for (int i = 0; i < x->costs.nodes; i++)
         c.layers += dt_search_layer(&x->costs.node[i]) && c.cut[i];
     c.fits = free <= 0 || x->costs.bytes * r->comm->node_ranks < free;
+    /* Cutting is to be worth more than what the prediction may be wrong by. */
+    const double margin = x->best.parts == 1 ? 0.9 : 1;
+    const bool better =
+        c.fits != x->best.fits ? c.fits : c.time.seconds < margin * x->best.time.seconds;
     if (c.parts == 1)
         x->whole = x->best = c;
-    else if (c.layers > 0 && ((x->must && x->best.parts == 1) || better(&c, &x->best)))
+    else if (c.layers > 0 && ((x->must && x->best.parts == 1) || better))
         x->best = c;
 }
 
@@ -116,29 +112,26 @@ static dt_status measure_all(dt_run *r, choice *x)
 
 dt_status dt_auto_choose(dt_run *r)
 {
-    choice *x = NULL;
+    choice x = {.must = false};
     dt_status st = DT_OK;
 
     r->o.searches = false;
     if (r->comm->world == 1)
         return DT_OK;
-    DT_TRY(dt_comm_agree(r->comm, dt_calloc(&x, 1, sizeof *x, "--strategy auto")));
-    DT_GO(st, measure_all(r, x), out);
+    DT_TRY(measure_all(r, &x));
     if (r->comm->rank == 0)
-        tell(r, x, &r->choice);
-    DT_GO(st, dt_comm_bcast(r->comm, &r->choice, sizeof r->choice, 0), out);
+        tell(r, &x, &r->choice);
+    DT_TRY(dt_comm_bcast(r->comm, &r->choice, sizeof r->choice, 0));
     if (r->comm->world / r->choice.parts > r->o.shards)
         st = dt_fail(DT_CONFIG,
                      "--strategy auto: %d ranks for %lld shards: some would have no work, and "
                      "what is given lets no layer be cut over ranks enough; start at most "
                      "%lld ranks",
                      r->comm->world, (long long)r->o.shards, (long long)r->o.shards);
-    DT_GO(st, dt_comm_agree(r->comm, st), out);
+    DT_TRY(dt_comm_agree(r->comm, st));
     r->o.strategy = r->choice.strategy;
     r->o.tensor_parallel = r->choice.parts;
     dt_record_restart();
     dt_activity_phase(DT_AT_begin);
-out:
-    free(x);
-    return st;
+    return DT_OK;
 }

@@ -351,12 +351,19 @@ static dt_status grid_spread(dt_run *r)
     return DT_OK;
 }
 
-const struct dt_run_split dt_grid_split = {.choose = dt_auto_choose,
-                                           .load = dt_strategy_read,
-                                           .open = grid_open,
-                                           .stop = grid_stop,
-                                           .close = grid_close,
+static const struct dt_run_split grid_split = {.choose = dt_auto_choose,
+                                               .load = dt_strategy_read,
+                                               .open = grid_open,
+                                               .stop = grid_stop,
+                                               .close = grid_close,
 #define X(name) .name = grid_##name,
-                                           DT_GRID_LIST(X)
+                                               DT_GRID_LIST(X)
 #undef X
 };
+
+void dt_extra_split(void)
+{
+    dt_plan_split = &dt_plan_cuts;
+    dt_run_split = &grid_split;
+    dt_options_mode = dt_mode_take;
+}

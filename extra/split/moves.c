@@ -7,7 +7,7 @@
 
 typedef struct move_key {
     dt_rect *rect; /* [rects], in which this rank has a part; owned */
-    size_t rects, room;
+    size_t rects;
     size_t request, requests; /* messages */
     uint64_t bytes;           /* that this rank sends */
 } move_key;
@@ -38,13 +38,11 @@ dt_status dt_moves_add(dt_moves *m, const dt_rect *r)
 
     if ((r->from != rank && r->to != rank) || r->rows * r->bytes == 0)
         return DT_OK;
-    if (k->rects == k->room) {
-        const size_t room = 2 * k->room + 4;
-        dt_rect *more = realloc(k->rect, room * sizeof *more);
+    if ((k->rects & (k->rects - 1)) == 0) { /* it has room for no more than that power of two */
+        dt_rect *more = realloc(k->rect, DT_MAX(2 * k->rects, 1) * sizeof *more);
         if (!more)
-            return dt_fail(DT_NOMEM, "no memory for %zu moves", room);
+            return dt_fail(DT_NOMEM, "no memory for %zu moves", k->rects + 1);
         k->rect = more;
-        k->room = room;
     }
     k->rect[k->rects++] = *r;
     k->bytes += r->from != r->to && r->from == rank ? r->rows * r->bytes : 0;
@@ -153,11 +151,12 @@ void dt_moves_destroy(dt_moves *m)
     if (!m)
         return;
     dt_poll_set(0, NULL, m);
-    if (!dt_comm_alone() && dt_comm_wait(m->comm, m->request, (int)m->requests) != DT_OK)
-        m->requests = 0; /* some are under way, and are not given back */
-    for (size_t i = 0; i < m->requests && !dt_comm_alone(); i++)
+    /* Else some are under way, and are not given back. */
+    const bool over =
+        !dt_comm_alone() && dt_comm_wait(m->comm, m->request, (int)m->requests) == DT_OK;
+    for (size_t i = 0; over && i < m->requests; i++)
         MPI_Request_free(&m->request[i]);
-    if (m->mpi != MPI_COMM_NULL && !dt_comm_alone())
+    if (over && m->mpi != MPI_COMM_NULL)
         MPI_Comm_free(&m->mpi);
     for (int i = 0; m->key && i < m->keys; i++)
         free(m->key[i].rect);
@@ -192,6 +191,5 @@ dt_status dt_moves_wait(dt_moves *m, int key)
 {
     const move_key *k = &m->key[key];
 
-    return k->requests == 0 ? DT_OK
-                            : dt_comm_wait(m->comm, m->request + k->request, (int)k->requests);
+    return dt_comm_wait(m->comm, m->request + k->request, (int)k->requests);
 }

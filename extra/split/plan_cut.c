@@ -11,29 +11,22 @@
 
 /* ---- Pieces of parameters ------------------------------------------------------------------ */
 
-static void cut_piece(dt_model *m, int param)
-{
-    const dt_param *p = &m->net->param[param];
-    dt_piece *x = &m->piece[param];
-
-    x->cut = true;
-    x->out = dt_cut_of(p->dim[0], m->opts.part, m->opts.parts);
-    x->count = p->count / (size_t)p->dim[0] * (size_t)x->out.count;
-    if (p->kind == DT_WEIGHT)
-        x->in = dt_cut_of(p->dim[1], m->opts.part, m->opts.parts);
-}
-
-/* As net_assign_offsets does it. */
-static void cut_offsets(dt_model *m)
+/* Offsets as net_assign_offsets makes them. */
+static void cut_pieces(dt_model *m)
 {
     for (size_t i = m->net->params; i-- > 0;) {
         const dt_param *p = &m->net->param[i];
         dt_piece *x = &m->piece[i];
         size_t *floats = &m->floats[x->cut ? DT_SLAB_CUT : DT_SLAB_HOME];
+        if (x->cut) {
+            x->out = dt_cut_of(p->dim[0], m->opts.part, m->opts.parts);
+            x->count = p->count / (size_t)p->dim[0] * (size_t)x->out.count;
+        }
         x->offset = *floats;
         *floats += dt_align(x->count, 16);
-        if (x->in.whole == 0)
+        if (!x->cut || p->kind != DT_WEIGHT)
             continue;
+        x->in = dt_cut_of(p->dim[1], m->opts.part, m->opts.parts);
         x->by_input = m->floats[DT_SLAB_BY_INPUT];
         m->floats[DT_SLAB_BY_INPUT] +=
             dt_align(p->count / (size_t)p->dim[1] * (size_t)x->in.count, 16);
@@ -52,12 +45,12 @@ static dt_status cut_model(dt_model *m)
     for (int i = 0; i < net->own->nodes; i++) {
         const dt_node *n = &net->own->node[i];
         for (int k = 0; k < n->n_param && m->cut[i]; k++)
-            cut_piece(m, n->param[k]);
+            m->piece[n->param[k]].cut = true;
         if (n->norm >= 0 && m->cut[i])
             m->norm_cut[n->norm] =
                 dt_cut_of((int64_t)net->norm[n->norm].channels, m->opts.part, m->opts.parts);
     }
-    cut_offsets(m);
+    cut_pieces(m);
     for (int kind = 0; kind < DT_SLAB_KINDS; kind++)
         m->floats[kind] = DT_MAX(m->floats[kind], 16); /* none is empty: callers need not ask */
     return DT_OK;

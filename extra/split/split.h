@@ -8,7 +8,6 @@
 
 void dt_extra_split(void);
 extern const struct dt_plan_split dt_plan_cuts;    /* plan_cut.c */
-extern const struct dt_run_split dt_grid_split;    /* grid.c */
 dt_status dt_auto_choose(dt_run *r) DT_MUST_CHECK; /* dt_run_split.choose */
 
 /* MindSpore's parallel modes and shorter words for them, which --strategy and its files take. */

@@ -286,8 +286,9 @@ static dt_status take_parameters(strategy_file *f, dt_events *e)
 
 /* A mode, of which one that cuts says no more than the words do, or --reduce; what is given
  * otherwise is a contradiction. */
-static dt_status take_word(strategy_file *f, const dt_events *e)
+static dt_status take_word(strategy_file *f, dt_events *e)
 {
+    DT_TRY(read_value(f, e));
     const bool mode = strcmp(f->key, "parallel_mode") == 0;
     const bool yes = strcasecmp(f->value, "true") == 0;
     const dt_option_row *row = dt_option_find("reduce");
@@ -311,16 +312,16 @@ static dt_status file_pair(dt_events *e, void *context)
 {
     static const struct {
         const char *key;
+        dt_status (*take)(strategy_file *f, dt_events *e); /* NULL: it is a mapping, of pairs: */
         dt_events_pair *pair;
-        bool word;
-    } keys[] = {{"operations", operation_pair, false},
-                {"layerwise_parallel", NULL, false},
-                {"parallel_mode", NULL, true},
-                {"gradients_mean", NULL, true},
-                {"parameter_broadcast", NULL, false}, /* all ranks begin with the same weights */
-                {"parallel_strategy_item", item_pair, false},
-                {"parallel_layout_item", NULL, false}, /* follows from the other */
-                {"current_stage", NULL, false}};
+    } keys[] = {{"operations", NULL, operation_pair},
+                {"layerwise_parallel", take_parameters, NULL},
+                {"parallel_mode", take_word, NULL},
+                {"gradients_mean", take_word, NULL},
+                {"parameter_broadcast", read_value, NULL}, /* ranks begin with the same weights */
+                {"parallel_strategy_item", NULL, item_pair},
+                {"parallel_layout_item", read_value, NULL}, /* follows from the other */
+                {"current_stage", read_value, NULL}};
     strategy_file *f = context;
     size_t best = 0;
 
@@ -330,12 +331,8 @@ static dt_status file_pair(dt_events *e, void *context)
     if (strcmp(f->key, keys[best].key) != 0)
         return dt_events_fail(e, f->key_mark, "unknown key '%s'; did you mean %s?", f->key,
                               keys[best].key);
-    if (strcmp(f->key, "layerwise_parallel") == 0)
-        return take_parameters(f, e);
-    if (!keys[best].pair) {
-        DT_TRY(read_value(f, e));
-        return keys[best].word ? take_word(f, e) : DT_OK;
-    }
+    if (keys[best].take)
+        return keys[best].take(f, e);
     DT_TRY(dt_events_next(e));
     if (e->event.type != YAML_MAPPING_START_EVENT)
         return dt_events_fail(e, e->event.start_mark, "%s: want lines of NAME: STRATEGY", f->key);
