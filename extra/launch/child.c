@@ -147,8 +147,7 @@ void dt_child_bound(pid_t child)
             (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
             close(fd);
         }
-    if (process >= 0)
-        close(process);
+    close(process);
 }
 
 /* ---- Signals --------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ enum {
 
 /* A host, or, after all hosts, a guest. */
 typedef struct peer {
-    dt_wire *wire;              /* NULL: it has not come, is gone, or is this host */
+    dt_wire wire;               /* closed: it has not come, is gone, or is this host */
     int agent;                  /* that waits for the end of the host's daemon; -1: none */
     char name[INET_ADDRSTRLEN]; /* its address, by which mpirun tells hosts apart */
 } peer;
@@ -52,12 +52,6 @@ struct dt_first {
     char held[4096]; /* of mpirun's standard error: the block under way */
 };
 
-static void forget(dt_wire **w)
-{
-    dt_wire_close(*w);
-    *w = NULL;
-}
-
 /* ---- All come -------------------------------------------------------------------------------- */
 
 /* The host that has the address, -1: none. */
@@ -77,7 +71,7 @@ static bool let_in(dt_first *f)
     if (fd < 0)
         return false;
     f->next_guest = (f->next_guest + 1) % GUESTS;
-    forget(&guest->wire);
+    dt_wire_close(&guest->wire);
     if (dt_wire_open(&guest->wire, fd, &f->meeting->token, NULL) != DT_OK)
         dt_fail_clear(); /* no memory: the host tries again */
     return true;
@@ -86,9 +80,9 @@ static bool let_in(dt_first *f)
 /* A guest becomes a host, or is sent away, unless its handshake is under way. */
 static void greet(dt_first *f, peer *guest)
 {
-    const dt_greeting greeting = dt_wire_greet(guest->wire);
-    const dt_hello *h = &guest->wire->hello;
-    const char *from = guest->wire->peer;
+    const dt_greeting greeting = dt_wire_greet(&guest->wire);
+    const dt_hello *h = &guest->wire.hello;
+    const char *from = guest->wire.peer;
 
     if (greeting == DT_GREETING)
         return;
@@ -97,18 +91,18 @@ static void greet(dt_first *f, peer *guest)
                 greeting == DT_STRANGER ? "does not have the token"
                                         : "has ended, or is no dtrain launch");
     } else if (h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
-               h->slots <= DT_MOST_SLOTS && !f->peer[h->node].wire && host_at(f, from) < 0) {
+               h->slots <= DT_MOST_SLOTS && f->peer[h->node].wire.fd < 0 && host_at(f, from) < 0) {
         peer *seat = &f->peer[h->node];
         memcpy(seat->name, from, sizeof seat->name);
         seat->wire = guest->wire;
-        guest->wire = NULL;
+        guest->wire.fd = -1;
     } else {
         dt_warn("%s says that it is host %d of %d with %d ranks: refused: each of %d hosts comes "
                 "once, with its own --node-rank and address, and 1 to %d ranks",
                 from, h->node, h->nodes, h->slots, f->nodes, (int)DT_MOST_SLOTS);
-        (void)dt_wire_say(guest->wire, json_pack("{s:i}", "end", dt_status_exit_code(DT_COMM)));
+        (void)dt_wire_say(&guest->wire, json_pack("{s:i}", "end", dt_status_exit_code(DT_COMM)));
     }
-    forget(&guest->wire);
+    dt_wire_close(&guest->wire);
 }
 
 static void answer(int *agent, int code)
@@ -154,7 +148,7 @@ static void pass_signal(dt_first *f, int number)
 static dt_status hear(dt_first *f, int k)
 {
     peer *p = &f->peer[k];
-    json_t *message = dt_wire_hear(p->wire);
+    json_t *message = dt_wire_hear(&p->wire);
     const json_t *done = json_object_get(message, "done");
     const json_t *number = json_object_get(message, "signal");
     dt_status st = DT_OK;
@@ -165,7 +159,7 @@ static dt_status hear(dt_first *f, int k)
                      number ? "was stopped" : "has left");
     } else if (!message) {
         dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->name);
-        forget(&p->wire);
+        dt_wire_close(&p->wire);
         answer(&p->agent, DT_NO_DAEMON);
         f->heard[LOST] = true;
     } else if (done) {
@@ -191,8 +185,8 @@ static void take_request(dt_first *f)
     const char *host = json_string_value(json_array_get(words, 0));
     const int k = host ? host_at(f, host) : -1;
     json_array_remove(words, 0);
-    if (k > 0 && f->peer[k].wire && f->peer[k].agent < 0 &&
-        dt_wire_say(f->peer[k].wire, json_pack("{s:O}", "start", words))) {
+    if (k > 0 && f->peer[k].wire.fd >= 0 && f->peer[k].agent < 0 &&
+        dt_wire_say(&f->peer[k].wire, json_pack("{s:O}", "start", words))) {
         f->peer[k].agent = agent;
         agent = -1;
     }
@@ -269,11 +263,9 @@ static dt_status serve(dt_first *f, int ms, bool *news)
     struct pollfd at[PEERS + DT_MOST_HOSTS + GUESTS];
     const int polls = PEERS + f->nodes + GUESTS;
 
-    for (int i = 0; i < polls; i++) {
-        const dt_wire *w = i < PEERS ? NULL : f->peer[i - PEERS].wire;
-        const int fd = i < PEERS ? f->fd[i] : w ? w->fd : -1;
-        at[i] = (struct pollfd){.fd = fd, .events = POLLIN};
-    }
+    for (int i = 0; i < polls; i++)
+        at[i] = (struct pollfd){.fd = i < PEERS ? f->fd[i] : f->peer[i - PEERS].wire.fd,
+                                .events = POLLIN};
     *news = poll(at, (nfds_t)polls, ms) > 0;
     for (int k = 1; k < f->nodes; k++)
         if (at[PEERS + k].revents)
@@ -301,13 +293,13 @@ static dt_status serve(dt_first *f, int ms, bool *news)
 static void end_all(dt_first *f, int code)
 {
     for (int k = 1; k < f->nodes; k++)
-        if (f->peer[k].wire) {
-            dt_wire_limit(f->peer[k].wire->fd, END_S);
-            (void)dt_wire_say(f->peer[k].wire, json_pack("{s:i}", "end", code));
-            shutdown(f->peer[k].wire->fd, SHUT_WR);
+        if (f->peer[k].wire.fd >= 0) {
+            dt_wire_limit(f->peer[k].wire.fd, END_S);
+            (void)dt_wire_say(&f->peer[k].wire, json_pack("{s:i}", "end", code));
+            shutdown(f->peer[k].wire.fd, SHUT_WR);
         }
     for (int k = 1; k < f->nodes; k++)
-        for (json_t *rest; f->peer[k].wire && (rest = dt_wire_hear(f->peer[k].wire)) != NULL;)
+        for (json_t *rest; f->peer[k].wire.fd >= 0 && (rest = dt_wire_hear(&f->peer[k].wire));)
             json_decref(rest);
 }
 
@@ -333,7 +325,7 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
 
     DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].name));
     for (int missing = 1; missing < f->nodes && st == DT_OK;)
-        if (f->peer[missing].wire)
+        if (f->peer[missing].wire.fd >= 0)
             missing++;
         else if (dt_seconds() <= until)
             st = serve(f, DT_PATIENCE_MS, &news);
@@ -343,14 +335,14 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
                          "the same command there, with the same token",
                          missing, f->nodes, missing, f->meeting->master, (int)DT_WINDOW_S);
     for (int i = 0; i < GUESTS; i++) /* no more hosts */
-        forget(&f->peer[f->nodes + i].wire);
+        dt_wire_close(&f->peer[f->nodes + i].wire);
     close(f->fd[LISTENS]);
     f->fd[LISTENS] = -1;
     if (st != DT_OK)
         end_all(f, dt_status_exit_code(st));
     DT_TRY(st);
     for (int k = 0; k < f->nodes; k++) {
-        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire->hello;
+        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire.hello;
         DT_TRY(dt_hosts_add(h, f->peer[k].name, strlen(f->peer[k].name), hello->slots));
     }
     return listen_to_agents(f);
@@ -364,8 +356,8 @@ dt_status dt_first_open(dt_first **out, const dt_meeting *m, dt_hosts *h)
     *out = f;
     f->meeting = m;
     f->nodes = m->own.nodes;
-    for (int k = 0; k < f->nodes; k++)
-        f->peer[k].agent = -1;
+    for (int k = 0; k < f->nodes + GUESTS; k++)
+        f->peer[k].wire.fd = f->peer[k].agent = -1;
     for (int i = 0; i < PEERS; i++)
         f->fd[i] = -1;
     DT_TRY(dt_signals_open(&f->fd[SIGNALS]));
@@ -454,9 +446,8 @@ void dt_first_close(dt_first *f)
     if (!f)
         return;
     for (int k = 0; k < f->nodes; k++)
-        dt_wire_close(f->peer[k].wire);
+        dt_wire_close(&f->peer[k].wire);
     for (int i = 0; i < PEERS; i++)
-        if (f->fd[i] >= 0)
-            close(f->fd[i]);
+        close(f->fd[i]);
     free(f);
 }

@@ -15,10 +15,9 @@ enum {
 
 typedef struct joined {
     const dt_meeting *meeting;
-    dt_wire *wire;
+    dt_wire wire;
     int signals;
-    pid_t daemon; /* 0: none */
-    bool begun;   /* there was one */
+    pid_t daemon; /* 0: it has ended; -1: there was none */
 } joined;
 
 /* ---- Finding the first host ------------------------------------------------------------------ */
@@ -36,10 +35,10 @@ static dt_status meet_first(joined *j)
         DT_TRY(dt_signals_stopped(j->signals));
         dt_status st = dt_wire_socket(m->master, &fd, NULL);
         if (st == DT_OK && (st = dt_wire_open(&j->wire, fd, &m->token, &m->own)) == DT_OK) {
-            greeting = dt_wire_greet(j->wire);
+            greeting = dt_wire_greet(&j->wire);
             if (greeting == DT_GREETED)
                 return DT_OK;
-            dt_wire_close(j->wire);
+            dt_wire_close(&j->wire);
             st = dt_fail(DT_COMM, "--master %s: the first host %s", m->master,
                          greeting == DT_STRANGER
                              ? "has another token"
@@ -83,13 +82,12 @@ static void start_daemon(joined *j, const json_t *words)
 {
     char **word = dt_daemon_words(words);
 
-    j->begun = true;
     if (!word || dt_child_start(word, STDERR_FILENO, &j->daemon) != DT_OK) {
         dt_log_error("no daemon is started: %s",
                      word ? dt_fail_text() : "the first host asks for another program");
         dt_fail_clear();
         j->daemon = 0;
-        (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", (int)DT_NO_DAEMON));
+        (void)dt_wire_say(&j->wire, json_pack("{s:i}", "done", (int)DT_NO_DAEMON));
     }
     free(word);
 }
@@ -102,10 +100,10 @@ static void pass_signals(joined *j)
         if (number == SIGTSTP)
             raise(SIGSTOP); /* this process alone: the run is not here */
         else
-            (void)dt_wire_say(j->wire, json_pack("{s:i}", "signal", number));
-    if (j->daemon && dt_child_ended(j->daemon, &code)) {
+            (void)dt_wire_say(&j->wire, json_pack("{s:i}", "signal", number));
+    if (j->daemon > 0 && dt_child_ended(j->daemon, &code)) {
         j->daemon = 0;
-        (void)dt_wire_say(j->wire, json_pack("{s:i}", "done", code));
+        (void)dt_wire_say(&j->wire, json_pack("{s:i}", "done", code));
     }
 }
 
@@ -114,7 +112,7 @@ static void pass_signals(joined *j)
 /* code: of the run's end, if that is heard. */
 static dt_status hear(joined *j, int *code)
 {
-    json_t *message = dt_wire_hear(j->wire);
+    json_t *message = dt_wire_hear(&j->wire);
     const json_t *start = json_object_get(message, "start"), *end = json_object_get(message, "end");
     const dt_status st =
         message ? DT_OK
@@ -125,7 +123,7 @@ static dt_status hear(joined *j, int *code)
         start_daemon(j, start);
     if (end)
         *code = (int)json_integer_value(end) & 255;
-    if (end && !j->begun && *code != 0)
+    if (end && j->daemon < 0 && *code != 0)
         dt_log_error("--master %s: the first host has ended before the run began, or refuses this "
                      "one: its output says why",
                      j->meeting->master);
@@ -136,20 +134,20 @@ static dt_status hear(joined *j, int *code)
 /* The daemon, if it is still there, ends with this process, and its ranks with it. */
 dt_status dt_join(const dt_meeting *m, int *code)
 {
-    joined j = {.meeting = m, .signals = -1};
+    joined j = {.meeting = m, .signals = -1, .daemon = -1};
     dt_status st = DT_OK;
 
     DT_TRY(dt_signals_open(&j.signals));
     DT_TRY(meet_first(&j));
     for (*code = -1; st == DT_OK && *code < 0;) {
-        struct pollfd p[2] = {{.fd = j.wire->fd, .events = POLLIN},
+        struct pollfd p[2] = {{.fd = j.wire.fd, .events = POLLIN},
                               {.fd = j.signals, .events = POLLIN}};
         (void)poll(p, 2, -1);
         pass_signals(&j);
         if (p[0].revents)
             st = hear(&j, code);
     }
-    dt_wire_close(j.wire);
+    dt_wire_close(&j.wire);
     return st;
 }
 

@@ -286,8 +286,7 @@ static dt_status lead(const launch_words *w, const dt_meeting *m, int *code)
         print_word(word[i]);
     if (w->text[DRY_RUN])
         putchar('\n');
-    fflush(stdout);
-    if (!w->text[DRY_RUN])
+    else
         st = dt_first_run(first, word, trains, code);
 out:
     dt_first_close(first);

@@ -113,9 +113,9 @@ typedef struct dt_hello {
     int nodes, node, slots;
 } dt_hello;
 
-typedef struct dt_wire {
-    int fd;             /* owned */
-    struct ssl_st *ssl; /* OpenSSL's SSL */
+typedef struct dt_wire { /* it stays where it is until the handshake is over */
+    int fd;              /* owned; -1: closed */
+    struct ssl_st *ssl;  /* OpenSSL's SSL */
     const dt_token *token;
     dt_hello hello;             /* the client's; on the server, what it has said */
     char peer[INET_ADDRSTRLEN]; /* the other end's address */
@@ -126,7 +126,7 @@ typedef struct dt_wire {
 dt_status dt_wire_socket(const char *master, int *fd, char own[INET_ADDRSTRLEN]) DT_MUST_CHECK;
 /* One end of the connected socket fd, which it owns from now on, also where it fails. own: a
  * client's first message; NULL: the server's end. DT_NOMEM. Local. */
-dt_status dt_wire_open(dt_wire **w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;
+dt_status dt_wire_open(dt_wire *w, int fd, const dt_token *t, const dt_hello *own) DT_MUST_CHECK;
 void dt_wire_close(dt_wire *w);
 
 typedef enum dt_greeting {

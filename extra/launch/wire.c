@@ -138,45 +138,39 @@ static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, uns
     return sscanf(identity, IDENTITY, &h->node, &h->nodes, &h->slots) == 3 ? DT_WIRE_KEY : 0;
 }
 
-dt_status dt_wire_open(dt_wire **out, int fd, const dt_token *t, const dt_hello *own)
+dt_status dt_wire_open(dt_wire *w, int fd, const dt_token *t, const dt_hello *own)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET};
     socklen_t length = sizeof peer;
     SSL_CTX *ctx = SSL_CTX_new(TLS_method());
-    dt_wire *w = calloc(1, sizeof *w);
 
-    if (w)
-        *w = (dt_wire){.fd = fd, .token = t, .hello = own ? *own : (dt_hello){0}};
-    if (w && ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+    *w = (dt_wire){.fd = fd, .token = t, .hello = own ? *own : (dt_hello){0}};
+    (void)getpeername(fd, (struct sockaddr *)&peer, &length);
+    (void)inet_ntop(AF_INET, &peer.sin_addr, w->peer, sizeof w->peer);
+    if (ctx && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
         SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1 &&
         SSL_CTX_set_num_tickets(ctx, 0) == 1) {
         SSL_CTX_set_psk_client_callback(ctx, use_key);
         SSL_CTX_set_psk_server_callback(ctx, find_key);
         SSL_CTX_set_verify(ctx, own ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
         w->ssl = SSL_new(ctx);
-        (void)getpeername(fd, (struct sockaddr *)&peer, &length);
-        (void)inet_ntop(AF_INET, &peer.sin_addr, w->peer, sizeof w->peer);
     }
     SSL_CTX_free(ctx);
-    *out = w;
-    if (w && w->ssl && SSL_set_app_data(w->ssl, w) == 1 && SSL_set_fd(w->ssl, fd) == 1) {
+    if (w->ssl && SSL_set_app_data(w->ssl, w) == 1 && SSL_set_fd(w->ssl, fd) == 1) {
         (own ? SSL_set_connect_state : SSL_set_accept_state)(w->ssl);
         return DT_OK;
     }
-    *out = NULL;
     dt_wire_close(w);
-    if (!w)
-        close(fd);
     return dt_fail(DT_NOMEM, "libssl cannot make a TLS 1.3 connection");
 }
 
 void dt_wire_close(dt_wire *w)
 {
-    if (!w)
+    if (w->fd < 0)
         return;
     SSL_free(w->ssl);
     close(w->fd);
-    free(w);
+    w->fd = -1;
 }
 
 /* ---- The handshake --------------------------------------------------------------------------- */

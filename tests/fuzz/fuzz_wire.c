@@ -10,15 +10,15 @@ static void meet_stranger(const uint8_t *data, size_t size)
     static const dt_token token = {{1}};
     static const dt_hello own = {2, 1, 1};
     int pair[2];
-    dt_wire *w;
+    dt_wire w;
 
     for (int client = 0; client < 2; client++) {
         fuzz_must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
         fuzz_must(send(pair[1], data, size, 0) == (ssize_t)size);
         fuzz_must(shutdown(pair[1], SHUT_WR) == 0);
         fuzz_must(dt_wire_open(&w, pair[0], &token, client ? &own : NULL) == DT_OK);
-        fuzz_must(dt_wire_greet(w) >= DT_STRANGER);
-        dt_wire_close(w);
+        fuzz_must(dt_wire_greet(&w) >= DT_STRANGER);
+        dt_wire_close(&w);
         close(pair[1]);
     }
 }

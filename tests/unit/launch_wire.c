@@ -38,16 +38,16 @@ static dt_greeting greet(dt_wire *w)
  * first one has greeted it: *greeted. */
 static int other_host(int fd, const dt_token *t, const _Atomic bool *greeted)
 {
-    dt_wire *w = NULL;
+    dt_wire w;
 
     if (dt_wire_open(&w, fd, t, &(dt_hello){4, 3, 2}) != DT_OK)
         return 20;
-    const dt_greeting greeting = greet(w);
+    const dt_greeting greeting = greet(&w);
     while (greeting == DT_GREETED && !*greeted)
         usleep(1000);
-    const bool talks = greeting == DT_GREETED && dt_wire_say(w, json_pack("{s:i}", "done", 7)) &&
-                       says(dt_wire_hear(w), "end", 9);
-    dt_wire_close(w);
+    const bool talks = greeting == DT_GREETED && dt_wire_say(&w, json_pack("{s:i}", "done", 7)) &&
+                       says(dt_wire_hear(&w), "end", 9);
+    dt_wire_close(&w);
     return (int)greeting + (talks ? 0 : 10);
 }
 
@@ -88,7 +88,7 @@ TEST(both_need_the_token)
     assert_true(greeted != MAP_FAILED);
     for (size_t i = 0; i < DT_COUNT_OF(row); i++) {
         int near[2], far[2], status = 0;
-        dt_wire *w = NULL;
+        dt_wire w;
 
         *greeted = false;
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, near), 0);
@@ -105,14 +105,14 @@ TEST(both_need_the_token)
         }
         close(near[1]), close(far[0]), close(far[1]);
         assert_ok(dt_wire_open(&w, near[0], &one, NULL));
-        assert_int_equal(greet(w), row[i].greeting);
+        assert_int_equal(greet(&w), row[i].greeting);
         *greeted = true;
-        const bool talks = row[i].greeting == DT_GREETED && w->hello.nodes == 4 &&
-                           w->hello.node == 3 && w->hello.slots == 2 &&
-                           says(dt_wire_hear(w), "done", 7) &&
-                           dt_wire_say(w, json_pack("{s:i}", "end", 9));
+        const bool talks = row[i].greeting == DT_GREETED && w.hello.nodes == 4 &&
+                           w.hello.node == 3 && w.hello.slots == 2 &&
+                           says(dt_wire_hear(&w), "done", 7) &&
+                           dt_wire_say(&w, json_pack("{s:i}", "end", 9));
         assert_int_equal(talks, row[i].talks);
-        dt_wire_close(w);
+        dt_wire_close(&w);
         assert_int_equal(waitpid(host, &status, 0), host);
         assert_int_equal(waitpid(cable, NULL, 0), cable);
         assert_int_equal(WEXITSTATUS(status), row[i].ends);
@@ -230,22 +230,22 @@ static int busy_host(const struct sockaddr_in *first)
     enum { MESSAGES = 40 };
     const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
     const int off = 0;
-    dt_wire *w = NULL;
+    dt_wire w;
 
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (bind(fd, (const struct sockaddr *)&own, sizeof own) != 0)
         return 9;
     for (int i = 0; i < 100 && connect(fd, (const struct sockaddr *)first, sizeof *first) != 0; i++)
         usleep(20 * 1000);
-    if (dt_wire_open(&w, fd, &one, &(dt_hello){2, 1, 1}) != DT_OK || greet(w) != DT_GREETED)
+    if (dt_wire_open(&w, fd, &one, &(dt_hello){2, 1, 1}) != DT_OK || greet(&w) != DT_GREETED)
         return 10;
     usleep(100 * 1000);
     for (int i = 0; i < MESSAGES; i++)
         if (setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off) != 0 ||
-            !dt_wire_say(w, json_pack("{s:i}", "done", 0)))
+            !dt_wire_say(&w, json_pack("{s:i}", "done", 0)))
             return 11;
     usleep(400 * 1000);
-    return says(dt_wire_hear(w), "end", 7) ? 7 : 12;
+    return says(dt_wire_hear(&w), "end", 7) ? 7 : 12;
 }
 
 /* The first host, that stands still until its mpirun has ended: its exit code. */
