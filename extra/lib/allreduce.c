@@ -10,49 +10,15 @@
 #include "dist/spans.h"
 
 enum {
-    COMBINE_AHEAD = 3,        /* pieces under way */
     COMBINE_BUFFER = 4 << 20, /* bytes of operands of a piece, about */
     COMBINE_FEW = 8 << 10,    /* bytes of an array of few numbers */
 };
 
-struct dt_allreduce {
-    dt_comm *comm; /* borrowed */
-    dt_post scatter[COMBINE_AHEAD], gather[COMBINE_AHEAD];
-    dt_held *each; /* [world] one leaf of each rank; owned */
-    char *memory;  /* grows as it must; owned */
-    size_t bytes;  /* of it */
-
-    /* The call under way. */
-    dt_allreduce_opts o;
-    dt_fold fold;
-    bool few;
-    size_t most, pieces; /* numbers of a piece; pieces of the largest part */
-    size_t room;         /* bytes of a piece's buffer; those of some pieces begin the memory */
-    char *scratch;       /* for dt_fold_run, and a block of results; in the memory, like the next */
-    dt_operand *operand; /* [o.operands] */
-};
-
-dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c)
+void dt_allreduce_release(dt_allreduce *k)
 {
-    DT_TRY(dt_calloc(k, 1, sizeof **k, "sums"));
-    (*k)->comm = c;
-    DT_TRY(dt_calloc(&(*k)->each, (size_t)c->world, sizeof *(*k)->each, "sums"));
-    for (int r = 0; r < c->world; r++)
-        (*k)->each[r] = (dt_held){(unsigned)r, 1, r, NULL};
-    for (int i = 0; i < COMBINE_AHEAD; i++)
-        (*k)->scatter[i].comm = (*k)->gather[i].comm = c;
-    return DT_OK;
-}
-
-void dt_allreduce_destroy(dt_allreduce *k)
-{
-    if (!k)
-        return;
-    for (int i = 0; i < COMBINE_AHEAD; i++) {
-        dt_post_release(&k->scatter[i]);
-        dt_post_release(&k->gather[i]);
-    }
-    DT_FREE(k->memory, k->each, k);
+    for (int i = 0; i < DT_ALLREDUCE_AHEAD; i++)
+        DT_FREE(k->scatter[i].message, k->gather[i].message);
+    free(k->memory);
 }
 
 /* From now on there is memory of `bytes`: what grows does so on all ranks, which had the same calls
@@ -108,7 +74,7 @@ static dt_span piece_of(const dt_allreduce *k, int r, size_t piece)
 
 static char *buffer_of(const dt_allreduce *k, size_t piece)
 {
-    return k->memory + piece % COMBINE_AHEAD * k->room;
+    return k->memory + piece % DT_ALLREDUCE_AHEAD * k->room;
 }
 
 /* Where this rank's results of a piece go: to the buffer, where it only passes them on. */
@@ -130,13 +96,11 @@ static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
     const size_t wide = o->number->wide[o->op].bytes;
     size_t largest = 0;
 
+    for (int i = 0; i < DT_ALLREDUCE_AHEAD; i++)
+        k->scatter[i].comm = k->gather[i].comm = k->comm;
     k->o = *o;
     k->few = o->count * o->number->bytes <= COMBINE_FEW;
-    if (!k->o.held) {
-        k->each[k->comm->rank].at = k->o.mine;
-        k->o.held = k->each;
-        k->o.operands = k->comm->world;
-    }
+    k->o.operands = o->held ? o->operands : k->comm->world;
     const size_t operands = (size_t)k->o.operands;
     k->most = DT_MAX(COMBINE_BUFFER / wide / operands / 16 * 16, 16);
     for (int r = 0; r < k->comm->world; r++)
@@ -144,12 +108,17 @@ static dt_status plan(dt_allreduce *k, const dt_allreduce_opts *o)
     k->pieces = (largest + k->most - 1) / k->most;
     k->room = dt_align(dt_align(DT_MIN(largest, k->most) * wide, 8) * operands, 64);
 
-    const size_t rooms = k->comm->world > 1 ? DT_MIN(k->pieces, COMBINE_AHEAD) * k->room : 0;
+    const size_t rooms = k->comm->world > 1 ? DT_MIN(k->pieces, DT_ALLREDUCE_AHEAD) * k->room : 0;
     const size_t scratch = (DT_MIN(operands, DT_COUNTER_DEPTH) + 1) * DT_FOLD_BYTES;
-    DT_TRY(keep(k, rooms + scratch + operands * (sizeof(dt_operand) + sizeof(dt_fold_part))));
+    const size_t each = sizeof(dt_operand) + sizeof(dt_fold_part) + sizeof(dt_held);
+    DT_TRY(keep(k, rooms + scratch + operands * each));
     k->scratch = k->memory + rooms;
     k->operand = (void *)(k->scratch + scratch);
     dt_fold_part *part = (void *)(k->operand + operands);
+    dt_held *leaf = (void *)(part + operands);
+    for (int r = 0; !o->held && r < k->comm->world; r++)
+        leaf[r] = (dt_held){(unsigned)r, 1, r, o->mine};
+    k->o.held = o->held ? o->held : leaf;
     for (size_t i = 0; i < operands; i++)
         part[i] = (dt_fold_part){.tree = {k->o.held[i].first, k->o.held[i].leaves}};
     k->fold = dt_fold_over(part, (int)operands);
@@ -163,7 +132,7 @@ static dt_status scatter(dt_allreduce *k, size_t piece)
 {
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
-    dt_post *post = &k->scatter[piece % COMBINE_AHEAD];
+    dt_post *post = &k->scatter[piece % DT_ALLREDUCE_AHEAD];
     char *to = buffer_of(k, piece);
 
     for (int i = 0; i < k->o.operands; i++) {
@@ -223,9 +192,9 @@ static dt_status complete(dt_allreduce *k, size_t piece)
     const int rank = k->comm->rank, world = k->comm->world;
     const dt_span own = piece_of(k, rank, piece);
     const size_t each = k->o.number->bytes;
-    dt_post *post = &k->gather[piece % COMBINE_AHEAD];
+    dt_post *post = &k->gather[piece % DT_ALLREDUCE_AHEAD];
 
-    DT_TRY(dt_post_wait(&k->scatter[piece % COMBINE_AHEAD]));
+    DT_TRY(dt_post_wait(&k->scatter[piece % DT_ALLREDUCE_AHEAD]));
     fold_piece(k, piece, own);
     if (k->few || k->o.to == DT_TO_PARTS)
         return DT_OK;
@@ -244,12 +213,12 @@ static dt_status complete(dt_allreduce *k, size_t piece)
 
 dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o)
 {
-    enum { LAG = COMBINE_AHEAD - 1 };
+    enum { LAG = DT_ALLREDUCE_AHEAD - 1 };
 
     DT_TRY(plan(k, o));
-    for (size_t i = 0; i < k->pieces + COMBINE_AHEAD; i++) {
-        if (i >= COMBINE_AHEAD)
-            DT_TRY(dt_post_wait(&k->gather[i % COMBINE_AHEAD]));
+    for (size_t i = 0; i < k->pieces + DT_ALLREDUCE_AHEAD; i++) {
+        if (i >= DT_ALLREDUCE_AHEAD)
+            DT_TRY(dt_post_wait(&k->gather[i % DT_ALLREDUCE_AHEAD]));
         if (i < k->pieces)
             DT_TRY(scatter(k, i));
         if (i >= LAG && i - LAG < k->pieces)

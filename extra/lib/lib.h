@@ -32,10 +32,9 @@ extern const dt_number dt_numbers[DTD_TYPES]; /* by dtd_type */
 enum { DTD_LANE_USER, DTD_LANE_SCATTER, DTD_LANE_GATHER, DTD_LANE_PARTS, DTD_LANE_GROUP };
 typedef struct dt_post { /* with comm alone set: no messages */
     dt_comm *comm;             /* borrowed */
-    struct dt_posted *message; /* [room], owned */
+    struct dt_posted *message; /* [room], owned; freed by free() when nothing is under way */
     int count, room;
 } dt_post;
-void dt_post_release(dt_post *p); /* nothing is under way. Local */
 /* Begin to send to rank `other`, or to receive from it, which writes `at`; `at` is left alone until
  * dt_post_wait. 0 bytes: nothing. Local. */
 dt_status dt_post_message(dt_post *p, int lane, bool sends, const void *at, size_t bytes,
@@ -67,10 +66,23 @@ typedef struct dt_allreduce_opts { /* all but at, mine and out (same) */
 } dt_allreduce_opts;
 /* The one way in which arrays are summed, in the order of docs/numerics.md, section 3. Buffers of a
  * few MiB are kept from call to call: none is taken for a call of a shape that was there before. */
-typedef struct dt_allreduce dt_allreduce;
-/* DT_NOMEM; *k is to be destroyed whatever the outcome. Local, like the next. */
-dt_status dt_allreduce_create(dt_allreduce **k, dt_comm *c) DT_MUST_CHECK;
-void dt_allreduce_destroy(dt_allreduce *k);
+enum { DT_ALLREDUCE_AHEAD = 3 }; /* pieces under way */
+typedef struct dt_allreduce {    /* with comm alone set: no buffers */
+    dt_comm *comm;               /* borrowed */
+    dt_post scatter[DT_ALLREDUCE_AHEAD], gather[DT_ALLREDUCE_AHEAD];
+    char *memory; /* grows as it must; owned */
+    size_t bytes; /* of it */
+
+    /* The call under way. */
+    dt_allreduce_opts o;
+    dt_fold fold;
+    bool few;
+    size_t most, pieces; /* numbers of a piece; pieces of the largest part */
+    size_t room;         /* bytes of a piece's buffer; those of some pieces begin the memory */
+    char *scratch;       /* for dt_fold_run, and a block of results; in the memory, like the next */
+    dt_operand *operand; /* [o.operands] */
+} dt_allreduce;
+void dt_allreduce_release(dt_allreduce *k); /* Local */
 /* DT_NOMEM on one rank, which the others do not know of. Collective. */
 dt_status dt_allreduce_run(dt_allreduce *k, const dt_allreduce_opts *o) DT_MUST_CHECK;
 /* to = left op right, [count] each, of the type that operations compute in; leaves: left and
@@ -83,8 +95,8 @@ void dt_allreduce_pair(const dt_number *number, dtd_op op, void *to, const void 
 struct dtd_group {
     dt_comm *comm; /* owned */
     char name[128];
-    int64_t made;        /* sums and ddps, counted: their numbers are equal on all ranks */
-    dt_allreduce *combine; /* owned; it keeps its buffers from call to call, as the next does */
+    int64_t made;         /* sums and ddps, counted: their numbers are equal on all ranks */
+    dt_allreduce combine; /* it keeps its buffers from call to call, as the next does */
     dt_post post;
 };
 

@@ -32,7 +32,7 @@ int dtd_broadcast(const dtd_tensor *list, size_t count, int root, dtd_group *g)
 
 /* ---- Each rank's part ---------------------------------------------------------------- */
 
-/* A part for each rank: from `from`'s to `to`'s, where -1 stands for all ranks. */
+/* A call that moves a part for each rank. */
 typedef struct parts {
     dtd_call call;
     char *all, *mine;
@@ -108,12 +108,6 @@ struct dtd_request { /* one message */
     dt_post post;
 };
 
-static void request_destroy(dtd_request *r)
-{
-    dt_post_release(&r->post);
-    free(r);
-}
-
 static int message(dtd_call call, dtd_request **r, const void *x, size_t count, dtd_type type,
                    int peer, dtd_group *g)
 {
@@ -138,7 +132,7 @@ static int message(dtd_call call, dtd_request **r, const void *x, size_t count, 
     if (st == DT_OK)
         *r = made;
     else
-        request_destroy(made);
+        DT_FREE(made->post.message, made);
     return dtd_leave(st);
 }
 
@@ -157,6 +151,6 @@ int dtd_wait(dtd_request *r)
     DTD_TRY(dtd_enter(DTD_IN_wait, NULL));
     DTD_TRY(dtd_check_data(r, 1, "r"));
     const dt_status st = dt_post_wait(&r->post);
-    request_destroy(r);
+    DT_FREE(r->post.message, r);
     return dtd_leave(st);
 }

@@ -10,11 +10,6 @@ struct dt_posted {
     int bytes; /* that are to come; -1: it is sent */
 };
 
-void dt_post_release(dt_post *p)
-{
-    free(p->message);
-}
-
 static dt_status post_grow(dt_post *p)
 {
     const int room = p->room ? 2 * p->room : 16;

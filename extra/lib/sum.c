@@ -192,13 +192,13 @@ static dt_status sum_run(dtd_sum *s, int type, int operands, void *const *sum)
     for (int i = 0; i < operands; i++)
         if (s->held[i].rank == s->group->comm->rank)
             s->held[i].at = (char *)s->leaf[s->held[i].first].value + r->at;
-    DT_TRY(dt_allreduce_run(s->group->combine, &(dt_allreduce_opts){.number = &dt_numbers[type],
-                                                                    .op = DTD_SUM,
-                                                                    .held = s->held,
-                                                                    .operands = operands,
-                                                                    .count = r->count,
-                                                                    .to = DT_TO_ALL,
-                                                                    .out = out}));
+    DT_TRY(dt_allreduce_run(&s->group->combine, &(dt_allreduce_opts){.number = &dt_numbers[type],
+                                                                     .op = DTD_SUM,
+                                                                     .held = s->held,
+                                                                     .operands = operands,
+                                                                     .count = r->count,
+                                                                     .to = DT_TO_ALL,
+                                                                     .out = out}));
     for (size_t i = 0; i < s->tensors && r->tensors > 1; i++) {
         const struct tensor *t = &s->tensor[i];
         if ((int)t->type == type && t->bytes > 0)

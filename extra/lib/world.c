@@ -26,31 +26,23 @@ static void group_destroy(dtd_group *g)
 {
     if (!g)
         return;
-    dt_allreduce_destroy(g->combine);
-    dt_post_release(&g->post);
+    dt_allreduce_release(&g->combine);
     dt_comm_close(g->comm);
-    free(g);
+    DT_FREE(g->post.message, g);
 }
 
 /* *g takes c, which was made with that outcome; on failure c is closed. */
 static dt_status group_make(dtd_group **g, dt_comm *c, dt_status st, const char *name)
 {
-    dtd_group *made = NULL;
-
     if (st == DT_OK)
-        st = dt_calloc(&made, 1, sizeof *made, "a group of ranks");
+        st = dt_calloc(g, 1, sizeof **g, "a group of ranks");
     if (st != DT_OK) {
         dt_comm_close(c);
         return st;
     }
-    made->comm = made->post.comm = c;
-    snprintf(made->name, sizeof made->name, "%s", name);
-    st = dt_allreduce_create(&made->combine, c);
-    if (st == DT_OK)
-        *g = made;
-    else
-        group_destroy(made);
-    return st;
+    (*g)->comm = (*g)->post.comm = (*g)->combine.comm = c;
+    snprintf((*g)->name, sizeof (*g)->name, "%s", name);
+    return DT_OK;
 }
 
 /* ---- MPI --------------------------------------------------------------------------- */
