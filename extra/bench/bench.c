@@ -42,16 +42,14 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Steps through epochs as training does; `first` counts steps since the run began. */
-static dt_status bench_steps(dt_run *r, int64_t first, int64_t count, double *seconds,
+/* Steps [first, end) of the run, through epochs as training does. */
+static dt_status bench_steps(dt_run *r, int64_t first, int64_t end, double *seconds,
                              dt_step_result *result)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t step = first + i;
+    for (int64_t step = first; step < end; step++) {
         const double start = dt_seconds();
         DT_TRY(dt_run_step(r, step / r->steps_per_epoch, step % r->steps_per_epoch, false, result));
-        if (seconds)
-            seconds[i] = dt_seconds() - start;
+        seconds[step] = dt_seconds() - start;
     }
     return DT_OK;
 }
@@ -116,25 +114,25 @@ static dt_status bench_one(dt_comm *c, const dt_options *o, bench_row *row)
     dt_step_result last = {0};
     dt_exchange_stats before;
     char all[DT_DIGEST_CHARS];
-    double *seconds = NULL;
-    dt_status st = DT_OK;
+    double *seconds = NULL; /* of each step */
+    const int64_t steps = WARMUP_STEPS + o->steps;
 
     DT_TRY(dt_run_open(&r, c, o, DT_FOR_TRAINING));
-    DT_GO(st,
-          dt_comm_agree(c, dt_calloc(&seconds, (size_t)o->steps, sizeof *seconds, "the benchmark")),
-          out);
-    DT_GO(st, bench_steps(&r, 0, 1, NULL, &last), out);
+    dt_status st = dt_calloc(&seconds, (size_t)steps, sizeof *seconds, "the benchmark");
+    DT_GO(st, dt_comm_agree(c, st), out);
+    DT_GO(st, bench_steps(&r, 0, 1, seconds, &last), out);
     DT_GO(st, dt_comm_agree(c, bench_gradient(&r, row)), out);
-    DT_GO(st, bench_steps(&r, 1, WARMUP_STEPS - 1, NULL, &last), out);
+    DT_GO(st, bench_steps(&r, 1, WARMUP_STEPS, seconds, &last), out);
     DT_GO(st, dt_comm_barrier(c), out);
     dt_exchange_stats_get(dt_run_exchange(&r), &before);
     const double began = dt_activity_phase(DT_AT_between);
     dt_record_restart();
-    DT_GO(st, bench_steps(&r, WARMUP_STEPS, o->steps, seconds, &last), out);
+    DT_GO(st, bench_steps(&r, WARMUP_STEPS, steps, seconds, &last), out);
     DT_GO(st, dt_account_take(c, row->account), out);
     for (int i = 0; i < DT_ACCOUNTS; i++)
         row->account[i] /= (double)o->steps;
-    DT_GO(st, dt_comm_agree(c, bench_summarise(&r, seconds, &before, &last, row)), out);
+    DT_GO(st, dt_comm_agree(c, bench_summarise(&r, seconds + WARMUP_STEPS, &before, &last, row)),
+          out);
     DT_GO(st,
           dt_watch_late(c, dt_record_seconds(DT_LANE_WAIT, 0, 1), dt_seconds() - began, &row->late,
                         &row->late_s),
@@ -273,7 +271,7 @@ static dt_status bench_all(bench *b, dt_options *one)
     if (b->engines && b->o->layers && !b->o->json && b->comm->rank == 0)
         dt_bench_layers_compare(layers, engine, ENGINES);
     for (int i = 0; i < ENGINES; i++)
-        dt_bench_layers_close(&layers[i]);
+        free(layers[i].pass);
     free(b->gradient);
     return b->begun && st == DT_UNSUPPORTED ? DT_OK : st;
 }

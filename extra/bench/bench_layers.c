@@ -99,12 +99,6 @@ dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, double secon
     return DT_OK;
 }
 
-void dt_bench_layers_close(dt_bench_layers *l)
-{
-    free(l->pass);
-    *l = (dt_bench_layers){0};
-}
-
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c)
 {
     DT_TRY(dt_comm_barrier(c));

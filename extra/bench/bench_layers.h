@@ -56,10 +56,9 @@ typedef struct dt_bench_layers {
     dt_bench_cost total[DT_TOTAL_COUNT];
 } dt_bench_layers;
 
-/* Read r's --steps steps, which took so many seconds together, from the record. DT_NOMEM. */
+/* Read r's --steps steps, which took so many seconds together, from the record; l->pass is freed by
+ * free(). DT_NOMEM. */
 dt_status dt_bench_layers_take(dt_bench_layers *l, const dt_run *r, double seconds) DT_MUST_CHECK;
-/* A zeroed l is allowed. */
-void dt_bench_layers_close(dt_bench_layers *l);
 /* Measure the peaks, on all ranks at the same time, then find the limits. Agreed. Collective. */
 dt_status dt_bench_layers_peaks(dt_bench_layers *l, dt_comm *c) DT_MUST_CHECK;
 

@@ -91,8 +91,7 @@ static dt_status measure(dt_comm *c, const dt_options *o, size_t moments, costs 
         k->merge = (dt_seconds() - began) / (double)DT_MAX(moments, 1);
     }
 out:
-    free(clock);
-    free(room);
+    DT_FREE(clock, room);
     return st;
 }
 

@@ -12,7 +12,6 @@ typedef struct trace {
     int64_t from[DT_LANES], end[DT_LANES]; /* events of the record */
     bool over, lost;
     char file[PATH_MAX];
-    dt_target target;   /* of it */
     dt_comm_clock of[]; /* [world] */
 } trace;
 
@@ -136,7 +135,7 @@ static dt_status write_file(trace *t)
     const bool whole = fits && ended && closed;
     st = fits ? st : DT_OK;
     if (st == DT_OK && c->rank == 0 &&
-        (!whole || dt_outfile_put(&t->target, text, bytes, NULL) != DT_OK)) {
+        (!whole || dt_outfile_put(&DT_TARGET(t->file), text, bytes, NULL) != DT_OK)) {
         dt_warn("there is no trace: %s", whole ? dt_fail_text() : "no memory for it");
         dt_fail_clear();
     }
@@ -167,12 +166,12 @@ static dt_status trace_between(void *state, int64_t done, bool over)
     return t->over ? write_file(t) : DT_OK;
 }
 
-static dt_status check_name(const dt_target *target)
+static dt_status check_name(const char *file)
 {
-    if (!dt_path_ends(target->name, ".json"))
-        return dt_fail(DT_USAGE, "--trace %s: traces end in .json", target->name);
-    DT_TRY(dt_target_check(target));
-    return dt_parents_make(target->name);
+    if (!dt_path_ends(file, ".json"))
+        return dt_fail(DT_USAGE, "--trace %s: traces end in .json", file);
+    DT_TRY(dt_target_check(&DT_TARGET(file)));
+    return dt_parents_make(file);
 }
 
 static dt_status trace_ready(void **state, const dt_run *r)
@@ -191,8 +190,7 @@ static dt_status trace_ready(void **state, const dt_run *r)
     t->first = form.trace.steps[0];
     t->last = form.trace.steps[1];
     snprintf(t->file, sizeof t->file, "%.*s", form.trace.file, r->o.trace);
-    t->target = DT_TARGET(t->file);
-    return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(&t->target) : DT_OK);
+    return dt_comm_agree(r->comm, r->comm->rank == 0 ? check_name(t->file) : DT_OK);
 }
 
 static void trace_close(void *state, int code)
