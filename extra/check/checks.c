@@ -65,8 +65,7 @@ static void close_checks(void *state, int code)
     (void)code;
     for (dt_replicas *k = c->replicas; k < c->replicas + 2; k++)
         DT_FREE(k->block, k->digest, k->wire);
-    free(c->replay.digest);
-    free(c);
+    DT_FREE(c->replay.digest, c);
 }
 
 /* ---- Replay ------------------------------------------------------------------------------
@@ -75,19 +74,15 @@ static void close_checks(void *state, int code)
  * before it is folded and sent: the exchange still overlaps. */
 
 /* Another shard each time, so that all shards, and with them all ranks, have their turn. */
-static void replay_begin(dt_checks *c)
+static int shard_due(const dt_checks *c)
 {
-    dt_replay *p = &c->replay;
     const int64_t every = c->run->o.replay_every, shards = c->run->o.shards;
 
-    p->grad = NULL;
-    p->shard = -1;
     if (!due(c->step, every))
-        return;
+        return -1;
     const int shard = (int)(c->step / every % shards);
     const int64_t n = dt_loader_batch(c->run->loader, c->epoch_step);
-    if (dt_shard_size(n, (int)shards, shard, NULL) > 0)
-        p->shard = shard;
+    return dt_shard_size(n, (int)shards, shard, NULL) > 0 ? shard : -1;
 }
 
 static void replay_shard(void *state, int shard, const float *grad)
@@ -215,7 +210,8 @@ static void begin(void *state, int64_t epoch, int64_t step)
     c->step = epoch * c->run->steps_per_epoch + step + 1;
     if (due(c->step, c->run->o.check_every) && c->stored < 0)
         dt_replicas_store(c, c->step - 1);
-    replay_begin(c);
+    c->replay.grad = NULL;
+    c->replay.shard = shard_due(c);
 }
 
 /* Replicas and guard first: wrong master weights make packed copies look wrong. */

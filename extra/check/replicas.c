@@ -148,18 +148,6 @@ static dt_status find_block(dt_replicas *k, size_t *first)
     return DT_OK;
 }
 
-/* Each rank's hash of a block, without its top bit; -1: the rank does not hash it. */
-static dt_status gather_hashes(dt_replicas *k, size_t block)
-{
-    const int world = k->comm->world;
-
-    for (int i = 0; i < world; i++)
-        k->value[i] = -1;
-    if (is_mine(k, block))
-        k->value[k->comm->rank] = (int64_t)(k->digest[block] & INT64_MAX);
-    return dt_comm_max_i64(k->comm, k->value, (size_t)world);
-}
-
 /* *usual: a rank with the most frequent value; *odd: the first with another one, or *usual.
  * Returns whether more than half of those that have a value have the usual one. */
 static bool vote(const int64_t *value, int world, int *usual, int *odd)
@@ -185,7 +173,10 @@ static bool vote(const int64_t *value, int world, int *usual, int *odd)
 }
 
 typedef struct copy { /* of a block, as one rank holds it */
-    float at[DT_CHECK_BLOCK];
+    union {
+        float at[DT_CHECK_BLOCK];
+        unsigned bits[DT_CHECK_BLOCK];
+    };
     char host[DT_HOST_CHARS];
 } copy;
 
@@ -195,14 +186,6 @@ static dt_status copy_of(const dt_replicas *k, const dt_check_block *b, int rank
     dt_host_name(to->host);
     memcpy(to->at, b->at, b->count * sizeof *to->at);
     return dt_comm_bcast(k->comm, to, sizeof *to, rank);
-}
-
-static unsigned bits_of(float f)
-{
-    unsigned bits;
-
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
 }
 
 /* Its number in the whole run. */
@@ -222,16 +205,16 @@ static dt_status differs(const dt_checks *c, const dt_replicas *k, const dt_chec
 
     DT_TRY(copy_of(k, b, odd_rank, &odd));
     DT_TRY(copy_of(k, b, usual_rank, &usual));
-    while (i + 1 < b->count && bits_of(odd.at[i]) == bits_of(usual.at[i]))
+    while (i + 1 < b->count && odd.bits[i] == usual.bits[i])
         i++;
     return dt_fail(DT_CORRUPT,
                    "step %lld: %s: %s differs between %s: rank %d on %s has "
                    "%.9g (bits %08x), %s%d on %s has %.9g (bits %08x)%s: " DT_CORRUPT_REMEDY,
                    (long long)c->step, b->area, name_element(b, i, name),
                    k->shares ? "nodes that share a copy" : "ranks", rank_of(c, k, odd_rank),
-                   odd.host, (double)odd.at[i], bits_of(odd.at[i]),
+                   odd.host, (double)odd.at[i], odd.bits[i],
                    known ? "most, such as rank " : "rank ", rank_of(c, k, usual_rank), usual.host,
-                   (double)usual.at[i], bits_of(usual.at[i]),
+                   (double)usual.at[i], usual.bits[i],
                    known ? "" : "; which is right cannot be told from two");
 }
 
@@ -245,7 +228,11 @@ static dt_status compare_copies(dt_checks *c, dt_replicas *k)
     DT_TRY(find_block(k, &block));
     if (block == k->blocks)
         return DT_OK;
-    DT_TRY(gather_hashes(k, block));
+    /* Each rank's hash of the block, without its top bit; -1: the rank does not hash it. */
+    memset(k->value, -1, (size_t)k->comm->world * sizeof *k->value);
+    if (is_mine(k, block))
+        k->value[k->comm->rank] = (int64_t)(k->digest[block] & INT64_MAX);
+    DT_TRY(dt_comm_max_i64(k->comm, k->value, (size_t)k->comm->world));
     return differs(c, k, &k->block[block]);
 }
 
