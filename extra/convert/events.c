@@ -153,8 +153,7 @@ static dt_status events_append(const dt_events *e, const dt_message *records)
     const int fd = open(e->file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     const bool done = fd >= 0 && dt_append(fd, (const char *)records->at, records->bytes);
     const int error = errno;
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return done ? DT_OK : dt_fail(DT_IO, "cannot append to %s: %s", e->file, strerror(error));
 }
 

@@ -29,22 +29,11 @@ static dt_status convert_form(const dt_options *o, const char **format, const ch
     return DT_OK;
 }
 
-/* A network that has these names without being this variant. */
-static void warn_variant(const dt_net_spec *spec, const char *names)
-{
-    const char *of = strcmp(names, "mindspore") == 0 ? "mindspore" : "torchvision";
-
-    if (spec->stem[0] && strcmp(spec->variant, of) != 0)
-        dt_warn("the weights are of --variant %s: the network that has the names of %s takes them, "
-                "but strides and pads otherwise, and is wrong more often; --to onnx writes the "
-                "right network",
-                spec->variant, names);
-}
-
 /* Print how other programs load that file; warn where their network is another variant. */
 static void explain(const dt_net *net, const dt_model_file_opts *f, const char *out)
 {
     const dt_net_spec *spec = &net->spec;
+    const char *variant = strcmp(f->names, "mindspore") == 0 ? "mindspore" : "torchvision";
     char text[2 * PATH_MAX];
     const char *path = dt_python_text(out, text);
 
@@ -57,7 +46,11 @@ static void explain(const dt_net *net, const dt_model_file_opts *f, const char *
                f->format[4] ? "normalised" : "RGB in 0 to 1");
         return;
     }
-    warn_variant(spec, f->names);
+    if (spec->stem[0] && strcmp(spec->variant, variant) != 0)
+        dt_warn("the weights are of --variant %s: the network that has the names of %s takes them, "
+                "but strides and pads otherwise, and is wrong more often; --to onnx writes the "
+                "right network",
+                spec->variant, f->names);
     if (strcmp(f->format, "ckpt") == 0)
         printf("In MindSpore:\n"
                "    mindspore.load_param_into_net(net, mindspore.load_checkpoint('%s'))\n",
@@ -181,8 +174,7 @@ static dt_status copy(const dt_safetensors *f, const dt_target *t, int rank, int
     st = world > 0 ? dt_portion_put(t, &c, NULL) : dt_safetensors_put(t, &c, NULL);
 
 out:
-    free(field);
-    free(tensor);
+    DT_FREE(field, tensor);
     return st;
 }
 

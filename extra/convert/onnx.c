@@ -222,16 +222,6 @@ static dt_status put_layer(graph *g, const dt_node *l)
 
 /* ---- The graph ----------------------------------------------------------------------- */
 
-static void put_tensors(graph *g)
-{
-    for (size_t i = 0; i < g->content->tensors; i++) {
-        dt_message m = tensor_begin(&g->content->tensor[i]);
-        if (dt_tensor_put(&m, TENSOR_RAW, g->content, i))
-            dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
-        dt_message_release(&m);
-    }
-}
-
 /* An input or output of float32; its first dimension is free. */
 static void put_value(graph *g, unsigned field, const char *name, const int64_t *dim, int rank)
 {
@@ -281,7 +271,12 @@ static dt_status put_graph(graph *g)
         DT_TRY(put_layer(g, &net->own->node[i]));
     if (scales)
         put_constant(g, "Mul", &(dt_tensor){.name = "logit_scale"}, &scale, 1, "scores", "logits");
-    put_tensors(g);
+    for (size_t i = 0; i < g->content->tensors; i++) {
+        dt_message m = tensor_begin(&g->content->tensor[i]);
+        if (dt_tensor_put(&m, TENSOR_RAW, g->content, i))
+            dt_message_inner(&g->at, GRAPH_INITIALIZER, &m);
+        dt_message_release(&m);
+    }
     return DT_OK;
 }
 

@@ -41,32 +41,27 @@ static void message_varint(dt_message *m, uint64_t x)
     dt_message_raw(m, bytes, n);
 }
 
-static void message_key(dt_message *m, unsigned field, unsigned wire)
-{
-    message_varint(m, field << 3 | wire);
-}
-
 void dt_message_int(dt_message *m, unsigned field, int64_t x)
 {
-    message_key(m, field, DT_WIRE_VARINT);
+    message_varint(m, field << 3 | DT_WIRE_VARINT);
     message_varint(m, (uint64_t)x);
 }
 
 void dt_message_float(dt_message *m, unsigned field, float x)
 {
-    message_key(m, field, DT_WIRE_FIXED32);
+    message_varint(m, field << 3 | DT_WIRE_FIXED32);
     dt_message_raw(m, &x, sizeof x);
 }
 
 void dt_message_double(dt_message *m, unsigned field, double x)
 {
-    message_key(m, field, DT_WIRE_FIXED64);
+    message_varint(m, field << 3 | DT_WIRE_FIXED64);
     dt_message_raw(m, &x, sizeof x);
 }
 
 void dt_message_bytes(dt_message *m, unsigned field, const void *data, size_t bytes)
 {
-    message_key(m, field, DT_WIRE_BYTES);
+    message_varint(m, field << 3 | DT_WIRE_BYTES);
     message_varint(m, bytes);
     dt_message_raw(m, data, bytes);
 }
