@@ -179,8 +179,7 @@ void dt_decoder_stop(dt_decoder *d)
 {
     if (d->pid > 0)
         decoder_end(d);
-    if (d->fd >= 0)
-        close(d->fd);
+    close(d->fd);
     *d = (dt_decoder){.fd = -1};
 }
 

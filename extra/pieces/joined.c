@@ -217,8 +217,7 @@ static void joined_close(dt_safetensors *f)
 
     for (size_t i = 0; i < j->parts; i++)
         dt_safetensors_close(j->part[i]);
-    free(j->part);
-    free(j->piece);
+    DT_FREE(j->part, j->piece);
 }
 
 dt_status dt_pieces_join(dt_safetensors **out, const char *path, const dt_file_bytes *file,

@@ -118,7 +118,6 @@ void dt_figure_close(dt_figure *f)
 {
     if (f->script)
         fclose(f->script);
-    *f = (dt_figure){.page = false};
 }
 
 /* ---- The process ----------------------------------------------------------------------------- */

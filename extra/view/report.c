@@ -97,8 +97,7 @@ dt_status dt_view_report(const dt_options *o, const char *const *path, size_t co
     st = page && fclose(page) == 0 ? dt_outfile_put(&DT_TARGET(o->out), text, length, NULL)
                                    : dt_fail(DT_NOMEM, "no memory for the page");
 out:
-    free(text);
-    free(picture);
+    DT_FREE(text, picture);
     dt_figure_close(&f);
     dt_run_view_release(&run);
     return st;

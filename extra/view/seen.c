@@ -162,7 +162,6 @@ void dt_run_view_release(dt_run_view_run *r)
     json_decref(r->epochs);
     json_decref(r->row);
     free(r->where);
-    *r = (dt_run_view_run){.path = NULL};
 }
 
 /* ---- Its options, and cells of its row ------------------------------------------------------- */

@@ -313,10 +313,8 @@ void dt_watch_close(dt_watch *w, int code)
     if (ran && w->rank == 0)
         dt_progress_write(w);
     dt_activity_use(NULL);
-    if (w->socket >= 0)
-        close(w->socket);
-    if (w->file >= 0)
-        close(w->file);
+    close(w->socket);
+    close(w->file);
     dt_node_mem_destroy(w->memory);
     DT_FREE(w->sent, w->leader, w->text, w->view, w->who, w);
 }
