@@ -19,8 +19,7 @@ struct dtd_ddp {
     dtd_ddp_opts o;         /* without zeros that stand for something */
 
     dt_exchange *x;
-    dt_node_mem *node; /* the exchange's memory: the node's, or this rank's */
-    dt_slab slab;
+    dt_slab slab; /* the exchange's memory: the node's, or this rank's */
 
     bool used;         /* a gradient was ready since creation */
     int rounds, round; /* of this rank in a step; done */
@@ -52,27 +51,21 @@ static dt_status ddp_open(dtd_ddp *d, dtd_hook hook, double threshold)
                                 .threshold = threshold,
                                 .threads = d->o.threads};
     dt_exchange_needs needs;
-    void *memory = NULL;
 
     DT_TRY(dt_comm_agree(c, dt_exchange_create(&d->x, c, &o, &needs)));
     const size_t bytes = needs.slabs * d->floats * sizeof(float);
-    if (needs.shares) {
-        DT_TRY(dt_node_mem_create(&d->node, c, bytes, "gradients", &memory));
-    } else {
+    if (needs.shares)
+        DT_TRY(dt_node_slab_create(&d->slab, c, bytes, "gradients"));
+    else
         DT_TRY(dt_comm_agree(c, dt_slab_create(&d->slab, bytes, "gradients")));
-        memory = d->slab.mem;
-    }
-    return dt_exchange_open(d->x, memory);
+    return dt_exchange_open(d->x, d->slab.mem);
 }
 
 static void ddp_close(dtd_ddp *d)
 {
-    if (dt_exchange_close(d->x)) {
-        dt_node_mem_destroy(d->node);
+    if (dt_exchange_close(d->x))
         dt_slab_destroy(&d->slab);
-    }
     d->x = NULL;
-    d->node = NULL;
     d->slab = (dt_slab){.mem = NULL};
 }
 

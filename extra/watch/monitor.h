@@ -63,7 +63,7 @@ typedef struct dt_who {
 
 struct dt_watch {
     dt_board *board;
-    dt_node_mem *memory;                   /* the board's */
+    dt_slab memory;                        /* the board's */
     dt_who *who;                           /* [world] */
     int rank, world, node_first, node_end; /* ranks of this node */
     dt_watch_opts o; /* warn_s and abort_s HUGE_VAL: never; folder only while it is opened */

@@ -287,11 +287,10 @@ static dt_status share(dt_watch *w, dt_comm *c)
 {
     const size_t words = (size_t)w->world * sizeof *w->who / sizeof(int64_t);
     const size_t bytes = sizeof *w->board + (size_t)w->world * sizeof *w->board->row;
-    void *memory = NULL;
 
     DT_TRY(dt_comm_sum_i64(c, (int64_t *)(void *)w->who, words));
-    DT_TRY(dt_node_mem_create(&w->memory, c, bytes, "the ranks' progress", &memory));
-    w->board = memory;
+    DT_TRY(dt_node_slab_create(&w->memory, c, bytes, "the ranks' progress"));
+    w->board = w->memory.mem;
     DT_TRY(dt_progress_open(w, c));
     dt_tell(w->board->row[w->rank].heard_ns, dt_activity_clock());
     dt_activity_use(&w->board->row[w->rank].place);
@@ -315,7 +314,7 @@ void dt_watch_close(dt_watch *w, int code)
     dt_activity_use(NULL);
     close(w->socket);
     close(w->file);
-    dt_node_mem_destroy(w->memory);
+    dt_slab_destroy(&w->memory);
     DT_FREE(w->sent, w->leader, w->text, w->view, w->who, w);
 }
 

@@ -103,16 +103,14 @@ enum { DT_COLLECTIVE_LIST(X) DT_COLLECTIVES };
 
 /* ---- Memory of a node ------------------------------------------------------------ */
 
-/* Make one block per node, which all its ranks map; it is 64-byte aligned, zeroed, and entirely
- * reserved. To fill it, write on the rank where node_rank is 0, then call dt_comm_barrier.
- * DT_NOMEM, also if the ranks of some node cannot share memory. Agreed. Collective.
- *   bytes    (same)
- *   what     names the block in messages
- *   *memory  the block, owned by *m */
-typedef struct dt_node_mem dt_node_mem;
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory) DT_MUST_CHECK;
-void dt_node_mem_destroy(dt_node_mem *m); /* Local */
+/* *s = one block per node, which all its ranks map; it is 64-byte aligned, zeroed, and entirely
+ * reserved. To fill it, write on the rank where node_rank is 0, then call dt_comm_barrier. Every
+ * rank gives it back by dt_slab_destroy. DT_NOMEM, also if the ranks of some node cannot share
+ * memory. Agreed. Collective.
+ *   bytes  (same)
+ *   what   names the block in messages */
+dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes,
+                              const char *what) DT_MUST_CHECK;
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 
@@ -199,8 +197,8 @@ typedef struct dt_exchange_opts {
 typedef struct dt_exchange dt_exchange;
 
 typedef struct dt_exchange_needs {
-    /* The node's ranks hold one copy of master weights, momentum and packed weights in dt_node_mem,
-     * and the memory given to dt_exchange_open is such a block, too (same). */
+    /* The node's ranks hold one copy of master weights, momentum and packed weights in blocks of
+     * dt_node_slab_create, and the memory given to dt_exchange_open is one, too (same). */
     bool shares;
     size_t slabs; /* of opts->floats each: for this rank, or for the whole node if it shares */
 } dt_exchange_needs;

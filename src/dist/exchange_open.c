@@ -154,15 +154,14 @@ static dt_status exchange_meet(dt_exchange *x)
 {
     const size_t bytes = (size_t)x->comm->world * sizeof *x->line;
     int64_t torn = x->comm->own->torn;
-    void *memory = NULL;
 
     DT_TRY(dt_comm_max_i64(x->comm, &torn, 1));
     dt_comm_free_left(x->comm, torn != 0);
     DT_MPI(MPI_Comm_dup(x->comm->own->all, &x->mpi));
     if (!x->shares)
         return DT_OK;
-    DT_TRY(dt_node_mem_create(&x->lines, x->comm, bytes, "the exchange's counters", &memory));
-    x->line = memory;
+    DT_TRY(dt_node_slab_create(&x->lines, x->comm, bytes, "the exchange's counters"));
+    x->line = x->lines.mem;
     return DT_OK;
 }
 
@@ -257,7 +256,7 @@ bool dt_exchange_close(dt_exchange *x)
     free(x->state);
     if (x->mpi != MPI_COMM_NULL && !dt_comm_alone())
         dt_comm_leave(x->comm, x->mpi, torn);
-    dt_node_mem_destroy(x->lines);
+    dt_slab_destroy(&x->lines);
     dt_fold *const fold[] = {&x->fold, &x->inner, &x->outer, &x->within, &x->across, &x->leaves};
     for (size_t i = 0; i < DT_COUNT_OF(fold); i++)
         dt_fold_release(fold[i]);

@@ -74,7 +74,7 @@ struct dt_exchange {
     bool shares;
     int teams, team_ranks;  /* in all; ranks in each */
     int team_first;         /* the first rank of this rank's */
-    dt_node_mem *lines;     /* owned; like `line` NULL if nothing is shared */
+    dt_slab lines;          /* owned; empty, and `line` NULL, if nothing is shared */
     dt_exchange_line *line; /* [team_ranks] inside it */
     float **base;           /* [team_ranks] the slots of each; owned */
     uint64_t step;          /* steps finished */

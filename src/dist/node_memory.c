@@ -9,13 +9,7 @@
 
 #include <sys/mman.h>
 
-struct dt_node_mem {
-    void *map; /* NULL: private, in slab, where the node has one rank */
-    size_t bytes;
-    dt_slab slab;
-};
-
-static dt_status node_failed(const dt_node_mem *m, const char *step, int error)
+static dt_status node_failed(const dt_slab *m, const char *step, int error)
 {
     return dt_fail(DT_NOMEM,
                    "%.1f MB of memory cannot be shared by a node's ranks (%s: %s); raise its limit "
@@ -24,7 +18,7 @@ static dt_status node_failed(const dt_node_mem *m, const char *step, int error)
                    (double)m->bytes * 1e-6, step, strerror(error));
 }
 
-static dt_status node_create(const dt_node_mem *m, dt_lent *s, int *fd)
+static dt_status node_create(const dt_slab *m, dt_lent *s, int *fd)
 {
     const uint64_t available = dt_memory_available();
 
@@ -39,7 +33,7 @@ static dt_status node_create(const dt_node_mem *m, dt_lent *s, int *fd)
 
 /* Every rank reserves and touches a share of the pages, which puts them near ranks of all
  * sockets. */
-static dt_status node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
+static dt_status node_reserve(const dt_comm *c, dt_slab *m, int fd)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = m->bytes / page;
     const size_t ranks = (size_t)c->node_ranks, rank = (size_t)c->node_rank;
@@ -54,14 +48,15 @@ static dt_status node_reserve(const dt_comm *c, dt_node_mem *m, int fd)
     void *map = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return node_failed(m, "mapping it", errno);
-    m->map = map;
+    m->mem = m->map = map;
+    m->map_bytes = m->bytes;
     memset((char *)map + from, 0, to - from);
     return DT_OK;
 }
 
 /* Collective over the node; the outcome is this rank's. The first rank's fd is to stay open until
  * all ranks have been here. */
-static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd)
+static dt_status node_share(dt_slab *m, dt_comm *c, int *fd)
 {
     dt_lent s = {.fd = -1};
     MPI_Request request;
@@ -75,33 +70,17 @@ static dt_status node_share(dt_node_mem *m, dt_comm *c, int *fd)
     return error ? node_failed(m, "finding it in /proc", error) : node_reserve(c, m, *fd);
 }
 
-dt_status dt_node_mem_create(dt_node_mem **m, dt_comm *c, size_t bytes, const char *what,
-                             void **memory)
+dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes, const char *what)
 {
-    dt_node_mem *made = NULL;
+    const size_t pages = dt_align(DT_MAX(bytes, 1), (size_t)sysconf(_SC_PAGESIZE));
     int fd = -1;
 
-    DT_TRY(dt_comm_agree(c, dt_calloc(&made, 1, sizeof *made, what)));
-    made->bytes = dt_align(bytes > 0 ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
+    *s = (dt_slab){.bytes = pages};
     const dt_status st = dt_comm_agree(
-        c, c->node_ranks > 1 ? node_share(made, c, &fd) : dt_slab_create(&made->slab, bytes, what));
+        c, c->node_ranks > 1 ? node_share(s, c, &fd) : dt_slab_create(s, bytes, what));
     if (fd >= 0)
         close(fd);
-    if (st != DT_OK) {
-        dt_node_mem_destroy(made);
-        return st;
-    }
-    *m = made;
-    *memory = made->map ? made->map : made->slab.mem;
-    return DT_OK;
-}
-
-void dt_node_mem_destroy(dt_node_mem *m)
-{
-    if (!m)
-        return;
-    if (m->map && munmap(m->map, m->bytes) != 0)
-        dt_log_error("cannot give back %zu bytes of shared memory: %s", m->bytes, strerror(errno));
-    dt_slab_destroy(&m->slab);
-    free(m);
+    if (st != DT_OK)
+        dt_slab_destroy(s);
+    return st;
 }

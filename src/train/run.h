@@ -83,7 +83,7 @@ struct dt_run {
     char init[PATH_MAX]; /* the model that --init stands for, once it is loaded; "": none */
 
     dt_source *source;
-    dt_node_mem *data_memory;
+    dt_slab data_memory;
     dt_loader *loader;
 
     int classes;       /* of a trial: the network has at least so many */
@@ -101,11 +101,11 @@ struct dt_run {
     dt_domain domain[DT_DOMAINS];
     int domains; /* 1: no layer is cut */
     dt_slab running, arena, scratch, check_room;
-    dt_node_mem *node_memory; /* where the exchange shares: `running`, and DT_SLAB_HOME's slabs */
-    uint64_t node_bytes;      /* this run's on a node, without data */
-    uint64_t node_free;       /* free before this run or its data took any; 0: unknown */
-    bool shares;              /* weights, momentum and statistics are one copy per node */
-    bool writes;              /* this rank, the node's first, fills that copy */
+    dt_slab node_memory; /* where the exchange shares: `running`, and DT_SLAB_HOME's slabs */
+    uint64_t node_bytes; /* this run's on a node, without data */
+    uint64_t node_free;  /* free before this run or its data took any; 0: unknown */
+    bool shares;         /* weights, momentum and statistics are one copy per node */
+    bool writes;         /* this rank, the node's first, fills that copy */
 
     dt_reduce *loss_tree, *moment_tree;
     double sample_weight; /* a sample weighs this / global batch: 1, or S for --reduce sum */

@@ -129,15 +129,13 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
 /* One block for all that the node shares. */
 static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
 {
-    const size_t bytes = slabs_total(rows, true);
-    void *memory = NULL;
-
     r->writes = true;
     if (!r->shares)
         return DT_OK;
-    DT_TRY(dt_node_mem_create(&r->node_memory, r->comm, bytes, "weights and gradients", &memory));
+    DT_TRY(dt_node_slab_create(&r->node_memory, r->comm, slabs_total(rows, true),
+                               "weights and gradients"));
     r->writes = r->comm->node_rank == 0;
-    char *at = memory;
+    char *at = r->node_memory.mem;
     for (int i = 0; i < SLABS; i++)
         if (rows[i].shared) {
             *rows[i].slab = (dt_slab){.mem = at, .bytes = rows[i].bytes};

@@ -86,14 +86,12 @@ static dt_status open_source(dt_run *r)
 static dt_status open_data(dt_run *r)
 {
     const bool reads = r->comm->node_rank == 0;
-    void *memory = NULL;
 
     dt_source_fit(r->source, r->net->spec.image_size, r->height, r->width);
     DT_TRY(dt_comm_agree(r->comm, check_data_memory(r)));
-    DT_TRY(dt_node_mem_create(&r->data_memory, r->comm, dt_source_bytes(r->source), "the data set",
-                              &memory));
-    DT_TRY(dt_comm_agree(r->comm, reads ? dt_source_load(r->source, memory, true) : DT_OK));
-    DT_TRY(dt_comm_agree(r->comm, reads ? DT_OK : dt_source_load(r->source, memory, false)));
+    DT_TRY(dt_node_slab_create(&r->data_memory, r->comm, dt_source_bytes(r->source),
+                               "the data set"));
+    DT_TRY(dt_comm_agree(r->comm, dt_source_load(r->source, r->data_memory.mem, reads)));
     dt_activity_phase(DT_AT_begin);
     return DT_OK;
 }
@@ -302,9 +300,8 @@ void dt_run_close(dt_run *r)
     dt_loader_destroy(r->loader);
     dt_net_destroy(r->net);
     dt_source_close(r->source);
-    dt_node_mem_destroy(r->data_memory);
-    dt_node_mem_destroy(r->node_memory);
-    dt_slab *const slabs[] = {&r->running, &r->arena, &r->scratch, &r->check_room};
+    dt_slab *const slabs[] = {&r->running,    &r->arena,       &r->scratch,
+                              &r->check_room, &r->data_memory, &r->node_memory};
     for (size_t i = 0; i < DT_COUNT_OF(slabs); i++)
         dt_slab_destroy(slabs[i]);
     memset(r, 0, sizeof *r);

@@ -106,11 +106,10 @@ TEST(bcast_from_every_root)
  * and reads after it that all came. */
 TEST(barrier_waits_for_all)
 {
-    dt_node_mem *m = NULL;
-    void *memory = NULL;
+    dt_slab block;
 
-    assert_ok(dt_node_mem_create(&m, comm, 64, "barrier test", &memory));
-    volatile char *came = memory;
+    assert_ok(dt_node_slab_create(&block, comm, 64, "barrier test"));
+    volatile char *came = block.mem;
     if (comm->rank == comm->world - 1)
         usleep(100 * 1000);
     came[comm->node_rank] = 1;
@@ -118,7 +117,7 @@ TEST(barrier_waits_for_all)
     for (int r = 0; r < comm->node_ranks; r++)
         assert_int_equal(came[r], 1);
     assert_ok(dt_comm_barrier(comm));
-    dt_node_mem_destroy(m);
+    dt_slab_destroy(&block);
 }
 
 /* A page that is not there yet would be a SIGBUS where it cannot be had. */
@@ -140,16 +139,15 @@ TEST(one_block_for_all)
 {
     static const size_t bytes[] = {1, 100, 4096, 5000001};
     enum { BLOCKS = sizeof bytes / sizeof *bytes };
-    dt_node_mem *block[BLOCKS];
+    dt_slab block[BLOCKS];
     unsigned char *memory[BLOCKS];
 
     for (size_t k = 0; k < BLOCKS; k++) {
-        void *p = NULL;
-        assert_ok(dt_node_mem_create(&block[k], comm, bytes[k], "test", &p));
-        assert_int_equal((uintptr_t)p % 64, 0);
-        memory[k] = p;
+        assert_ok(dt_node_slab_create(&block[k], comm, bytes[k], "test"));
+        memory[k] = block[k].mem;
+        assert_int_equal((uintptr_t)memory[k] % 64, 0);
         if (comm->node_ranks > 1)
-            all_is_there(p, bytes[k]);
+            all_is_there(memory[k], bytes[k]);
     }
     for (int written = 0; written < 2; written++) { /* zeros, then what the first rank wrote */
         for (size_t k = 0; k < BLOCKS; k++)
@@ -163,8 +161,8 @@ TEST(one_block_for_all)
         assert_ok(dt_comm_barrier(comm));
     }
     for (size_t k = 0; k < BLOCKS; k++)
-        dt_node_mem_destroy(block[k]);
-    dt_node_mem_destroy(NULL);
+        dt_slab_destroy(&block[k]);
+    dt_slab_destroy(&(dt_slab){0});
 }
 
 /* ---- Agreement ------------------------------------------------------------------- */

@@ -115,7 +115,7 @@ typedef struct trial {
     exchange_case k;
     dt_exchange *x;
     dt_exchange_needs needs;
-    dt_node_mem *node[2];
+    dt_slab node[2];
     float *slabs, *weights; /* the node's, or this rank's own */
     int checked;            /* the step that the weights are of, -1: none yet */
 } trial;
@@ -137,13 +137,11 @@ static dt_exchange_opts opts_of(const exchange_case *k)
 /* Exactly the memory asked for, so that a sanitizer sees a step beyond it. */
 static float *memory_take(trial *t, int which, size_t bytes)
 {
-    void *memory = NULL;
-
     if (t->needs.shares) {
-        assert_ok(dt_node_mem_create(&t->node[which], comm, bytes, "the test", &memory));
-        return memory;
+        assert_ok(dt_node_slab_create(&t->node[which], comm, bytes, "the test"));
+        return t->node[which].mem;
     }
-    memory = aligned_alloc(64, dt_align(bytes, 64));
+    void *memory = aligned_alloc(64, dt_align(bytes, 64));
     assert_non_null(memory);
     memset(memory, 0, bytes);
     return memory;
@@ -178,7 +176,7 @@ static void trial_close(trial *t)
         return;
     }
     for (int i = 0; i < 2; i++)
-        dt_node_mem_destroy(t->node[i]);
+        dt_slab_destroy(&t->node[i]);
     if (!t->needs.shares) {
         free(t->slabs);
         free(t->weights);
