@@ -53,7 +53,7 @@ static void grid_close(dt_run *r)
 
 static int wave_key(const dt_grid_wave *w, int plan, int k, int step, dt_way way)
 {
-    const int place = plan * w->contexts->width + k;
+    const int place = plan * w->contexts->wave.count + k;
     return w->first + (place * w->steps + step) * DT_WAYS + (int)way;
 }
 
@@ -126,7 +126,7 @@ static dt_status add_wave(dt_run *r, const dt_grid_wave *w)
     const dt_contexts *c = w->contexts;
 
     for (int i = 0; i < DT_MAX_PLANS && c->plan[i]; i++)
-        for (int k = 0; k < c->width; k++)
+        for (int k = 0; k < c->wave.count; k++)
             for (int step = 0; step < w->steps; step++)
                 for (dt_way way = DT_FORWARD; way < DT_WAYS; way++) {
                     const dt_plan *own = dt_contexts_home(c, k) ? c->plan[i] : c->remote[i];
@@ -170,7 +170,7 @@ static dt_status add_moments(dt_run *r)
 {
     const dt_contexts *c = &r->contexts;
 
-    for (int k = 0; k < c->width; k++)
+    for (int k = 0; k < c->wave.count; k++)
         for (size_t i = 0; i < r->net->norms; i++) {
             const dt_norm *n = &r->net->norm[i];
             const dt_cut own = r->model->norm_cut[i];
@@ -192,10 +192,10 @@ static dt_status grid_moments(dt_run *r)
 {
     const dt_contexts *c = &r->contexts;
 
-    for (int k = 0; k < c->width; k++)
+    for (int k = 0; k < c->wave.count; k++)
         if (c->now[k])
             DT_TRY(dt_moves_start(r->grid.moves, KEY_MOMENTS + k));
-    for (int k = 0; k < c->width; k++)
+    for (int k = 0; k < c->wave.count; k++)
         if (c->now[k])
             DT_TRY(dt_moves_wait(r->grid.moves, KEY_MOMENTS + k));
     return DT_OK;
@@ -280,7 +280,7 @@ static dt_status grid_add(dt_run *r)
 {
     dt_grid *g = &r->grid;
     dt_contexts *const contexts[] = {&r->contexts, &r->test};
-    int keys = KEY_MOMENTS + r->contexts.width;
+    int keys = KEY_MOMENTS + r->contexts.wave.count;
 
     DT_TRY(dt_calloc(&g->wave, DT_COUNT_OF(contexts), sizeof *g->wave, "layers that are cut"));
     for (size_t i = 0; i < DT_COUNT_OF(contexts); i++) {
@@ -290,8 +290,8 @@ static dt_status grid_add(dt_run *r)
                             .contexts = contexts[i],
                             .first = keys,
                             .steps = contexts[i]->plan[0]->steps};
-        keys += DT_MAX_PLANS * contexts[i]->width * w->steps * DT_WAYS;
-        contexts[i]->moves = &w->moves;
+        keys += DT_MAX_PLANS * contexts[i]->wave.count * w->steps * DT_WAYS;
+        contexts[i]->wave.moves = &w->moves;
     }
     DT_TRY(dt_moves_create(&g->moves, g->group, keys));
     if (g->trial) /* no other rank is there */

@@ -34,7 +34,7 @@ size_t dt_contexts_bytes(const dt_run *r, const dt_contexts *c)
 {
     size_t bytes = 0;
 
-    for (int k = 0; k < c->width; k++)
+    for (int k = 0; k < c->wave.count; k++)
         bytes += place_bytes(r, c, k);
     return bytes;
 }
@@ -62,7 +62,7 @@ static dt_status open_place(dt_run *r, dt_contexts *c, int k, char *at)
 
 dt_status dt_contexts_open(dt_run *r, dt_contexts *c)
 {
-    const size_t width = (size_t)c->width;
+    const size_t width = (size_t)c->wave.count;
     static const char what[] = "the shards of a wave";
     char *at = r->arena.mem;
 
@@ -73,7 +73,10 @@ dt_status dt_contexts_open(dt_run *r, dt_contexts *c)
     for (int d = 0; d < DT_DOMAINS; d++)
         DT_TRY(dt_calloc(&c->grad[d], width, sizeof(float *), what));
     DT_TRY(dt_calloc(&c->result, width, sizeof *c->result, what));
-    for (int k = 0; k < c->width; k++) {
+    c->wave.plan = c->plan[0];
+    c->wave.exec = c->now;
+    c->wave.cut_grad = c->grad[DT_SLAB_CUT];
+    for (int k = 0; k < c->wave.count; k++) {
         DT_TRY(open_place(r, c, k, at));
         at += place_bytes(r, c, k);
     }
@@ -82,7 +85,7 @@ dt_status dt_contexts_open(dt_run *r, dt_contexts *c)
 
 void dt_contexts_close(dt_contexts *c)
 {
-    for (int i = 0; c->exec && i < c->width * DT_MAX_PLANS; i++)
+    for (int i = 0; c->exec && i < c->wave.count * DT_MAX_PLANS; i++)
         dt_exec_destroy(c->exec[i]);
     DT_FREE(c->exec, c->moments, c->now, c->which, c->grad[DT_SLAB_HOME], c->grad[DT_SLAB_CUT],
             c->result);
@@ -105,21 +108,4 @@ dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images)
         }
     return c->now[k] ? DT_OK
                      : dt_fail(DT_BUG, "no plan for a shard of %lld images", (long long)images);
-}
-
-/* Plans of all batch sizes have the same steps. The test's statistics are the running ones. */
-dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c)
-{
-    const bool train = c == &r->contexts;
-    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
-
-    return (dt_wave){.plan = c->plan[0],
-                     .exec = c->now,
-                     .count = c->width,
-                     .sync = train ? home->sync : NULL,
-                     .moves = c->moves,
-                     .first_home = c->first_home,
-                     .homes = c->homes,
-                     .cut_sync = train ? cut->sync : NULL,
-                     .cut_grad = c->grad[DT_SLAB_CUT]};
 }

@@ -40,12 +40,11 @@ static size_t views_of(const dt_run *r)
 static dt_status run_chunks(dt_run *r, int64_t first, int64_t count, const view *v)
 {
     dt_contexts *c = &r->test;
-    dt_exec *e = c->now[c->first_home];
-    const dt_wave wave = dt_contexts_wave(r, c);
+    dt_exec *e = c->now[c->wave.first_home];
 
     if (e)
         dt_loader_test(r->loader, first, count, v->shift, v->flip, e->input, e->labels);
-    return dt_exec_forward(&wave, NULL, c->result);
+    return dt_exec_forward(&c->wave, NULL, c->result);
 }
 
 /* The other views of a chunk: the logits of all are added. */
@@ -81,12 +80,12 @@ static dt_status test_chunk(dt_run *r, int64_t k, dt_test_result *t)
     const int64_t first = k * r->test_chunk, count = chunk_images(r, k);
     dt_contexts *c = &r->test;
 
-    for (int i = 0; i < c->width; i++)
-        DT_TRY(dt_contexts_find(c, i, chunk_images(r, k - c->first_home + i)));
-    dt_exec *e = c->now[c->first_home];
+    for (int i = 0; i < c->wave.count; i++)
+        DT_TRY(dt_contexts_find(c, i, chunk_images(r, k - c->wave.first_home + i)));
+    dt_exec *e = c->now[c->wave.first_home];
     DT_TRY(run_chunks(r, first, count, views));
     if (e)
-        memcpy(&r->tally[k], &c->result[c->first_home].loss_sum, sizeof(double));
+        memcpy(&r->tally[k], &c->result[c->wave.first_home].loss_sum, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         const int label = e->labels[i];
         const float *logits = e->logits + i * classes;

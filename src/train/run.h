@@ -34,16 +34,14 @@ enum { DT_MAX_PLANS = 4 }; /* 2 sizes (shards differ by one image) x 2 (full, la
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS];   /* owned, like all below; NULL after the last */
     dt_plan *remote[DT_MAX_PLANS]; /* where layers are cut: of other ranks' shards; else NULL */
-    int width;                     /* places */
-    int first_home, homes;         /* those of the rank's own shards */
-    dt_exec **exec;                /* [width][DT_MAX_PLANS]; those of one place share memory */
-    dt_moment **moments;           /* [width], in r->arena */
-    /* Of the wave that runs, [width] each: */
-    dt_exec **now;            /* NULL: a shard without images */
+    dt_exec **exec;                /* [places][DT_MAX_PLANS]; those of one place share memory */
+    dt_moment **moments;           /* [places], in r->arena */
+    dt_wave wave;                  /* its count: places; plans of all sizes have the same steps */
+    /* Of the wave that runs, [places] each: */
+    dt_exec **now;            /* wave.exec; NULL: a shard without images */
     int *which;               /* its plan */
     float **grad[DT_DOMAINS]; /* borrowed from the exchanges; NULL: another rank's shard */
     dt_result *result;
-    const dt_wave_moves *moves; /* of layers that are cut; borrowed */
 } dt_contexts;
 
 /* The ranks among which layers are cut. Rank r is number r % parts of group r / parts. In a
@@ -232,10 +230,8 @@ dt_status dt_contexts_open(dt_run *r, dt_contexts *c) DT_MUST_CHECK;
 void dt_contexts_close(dt_contexts *c);
 static inline bool dt_contexts_home(const dt_contexts *c, int k)
 {
-    return k >= c->first_home && k < c->first_home + c->homes;
+    return k >= c->wave.first_home && k < c->wave.first_home + c->wave.homes;
 }
-/* The wave of the contexts that c->now has. Local. */
-dt_wave dt_contexts_wave(const dt_run *r, const dt_contexts *c);
 /* c->now[k] = place k's context for a shard of so many images; NULL for one of none. Local. */
 dt_status dt_contexts_find(dt_contexts *c, int k, int64_t images) DT_MUST_CHECK;
 

@@ -116,7 +116,7 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
             remedy, sizeof remedy,
             "use more nodes, or --bn local: --bn %s keeps the activations of %d shards at the same "
             "time in each rank's memory",
-            r->o.bn, r->contexts.width);
+            r->o.bn, r->contexts.wave.count);
     return dt_fail(DT_NOMEM,
                    "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, activations %.2f of "
                    "them, and %.2f GiB for all), but %.2f GiB are available; lower --batch or "
@@ -174,6 +174,8 @@ static dt_status open_sums(dt_run *r)
         DT_TRY(dt_optim_open(&d->optim, r->model, (dt_slab_kind)i, &r->o, d->master.mem,
                              d->momentum.mem, r->threads));
     }
+    r->contexts.wave.sync = r->domain[DT_SLAB_HOME].sync;
+    r->contexts.wave.cut_sync = r->domain[DT_SLAB_CUT].sync;
     DT_TRY(dt_reduce_create(&r->loss_tree, r->comm, shards, DT_SUM_COUNT, &dt_fold_f64, shards));
     DT_TRY(dt_reduce_create(&r->moment_tree, r->comm, shards, r->net->norm_channels,
                             &dt_fold_moments, shards));

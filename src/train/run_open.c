@@ -121,11 +121,11 @@ static dt_status open_loader(dt_run *r)
 static void place_shards(dt_run *r)
 {
     const bool all = r->bn_group > 0 || dt_grid_cuts(r);
-    dt_contexts *c = &r->contexts;
+    dt_wave *w = &r->contexts.wave;
 
-    c->width = all ? r->grid.end - r->grid.first : 1;
-    c->homes = all ? r->end_shard - r->first_shard : 1;
-    c->first_home = r->first_shard - r->grid.first;
+    w->count = all ? r->grid.end - r->grid.first : 1;
+    w->homes = all ? r->end_shard - r->first_shard : 1;
+    w->first_home = r->first_shard - r->grid.first;
 }
 
 /* Of a full batch and of the last one the first shard and the last: no other has another size. */
@@ -150,9 +150,9 @@ static dt_status compile_test(dt_run *r)
     const int64_t images = dt_source_describe(r->source)->test;
 
     r->test_chunk = DT_MIN(r->net->spec.image_size <= 64 ? 100 : 25, images);
-    r->test.width = r->grid.group ? r->grid.group->world : 1; /* a chunk of each */
-    r->test.first_home = r->grid.trial ? 0 : r->grid.part;
-    r->test.homes = 1;
+    r->test.wave.count = r->grid.group ? r->grid.group->world : 1; /* a chunk of each */
+    r->test.wave.first_home = r->grid.trial ? 0 : r->grid.part;
+    r->test.wave.homes = 1;
     DT_TRY(dt_contexts_add(r, &r->test, r->test_chunk, DT_EVAL));
     const int64_t last = images % r->test_chunk;
     return last > 0 ? dt_contexts_add(r, &r->test, last, DT_EVAL) : DT_OK;

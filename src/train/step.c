@@ -22,7 +22,7 @@ static dt_status load_wave(dt_run *r, int64_t epoch, int64_t step, int first)
     const int64_t n = dt_loader_batch(r->loader, step);
     dt_contexts *c = &r->contexts;
 
-    for (int k = 0; k < c->width; k++) {
+    for (int k = 0; k < c->wave.count; k++) {
         const int64_t size = dt_shard_size(n, (int)r->o.shards, first + k, NULL);
         const bool home = dt_contexts_home(c, k);
         DT_TRY(dt_contexts_find(c, k, size));
@@ -73,17 +73,16 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
     const double n = (double)dt_loader_batch(r->loader, step);
     const dt_observer observer = {gradient_ready, r};
     dt_contexts *c = &r->contexts;
-    const dt_wave wave = dt_contexts_wave(r, c);
 
     dt_activity_phase(DT_AT_data);
     DT_TRY(load_wave(r, epoch, step, first));
     dt_activity_phase(DT_AT_forward);
-    DT_TRY(dt_exec_forward(&wave, c->moments, c->result));
+    DT_TRY(dt_exec_forward(&c->wave, c->moments, c->result));
     DT_TRY(dt_grid_moments(r));
     dt_activity_phase(DT_AT_backward);
     DT_TRY(dt_grid_turned(r));
-    DT_TRY(dt_exec_backward(&wave, n / r->sample_weight, c->grad[DT_SLAB_HOME], &observer));
-    for (int k = c->first_home; k < c->first_home + c->homes; k++) {
+    DT_TRY(dt_exec_backward(&c->wave, n / r->sample_weight, c->grad[DT_SLAB_HOME], &observer));
+    for (int k = c->wave.first_home; k < c->wave.first_home + c->wave.homes; k++) {
         DT_OBSERVE(r->observed, loss, first + k, &c->result[k]);
         push_shard(r, k, first + k, save);
     }
@@ -261,7 +260,7 @@ dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save, dt_step
     dt_activity_phase(DT_AT_data);
     DT_OBSERVE(r->observed, begin, epoch, step);
     r->own_loss = 0;
-    for (int first = r->grid.first; first < r->grid.end; first += r->contexts.width)
+    for (int first = r->grid.first; first < r->grid.end; first += r->contexts.wave.count)
         DT_TRY(run_wave(r, epoch, step, first, save));
     DT_TRY(sum_up(r, &s, save));
     const double loss = dt_nan_unsigned(s.loss[DT_SUM_LOSS] / (double)n);
