@@ -35,11 +35,11 @@ static void cut_blocks(const dt_checks *c, dt_replicas *k)
         "weights",          "momentum",      "averaged weights", "running mean",
         "running variance", "averaged mean", "averaged variance"};
     const dt_run *r = c->run;
-    const dt_weights w = dt_run_weights(r), e = dt_run_average(r);
     const dt_domain *own = &r->domain[k->cut ? DT_SLAB_CUT : DT_SLAB_HOME];
-    const float *average = k->cut ? own->average.mem : e.master;
+    const float *average = k->cut ? own->average.mem : r->average.master;
     const float *base[AREAS] = {own->master.mem, own->momentum.mem, average};
-    const float *const rest[] = {w.running_mean, w.running_var, e.running_mean, e.running_var};
+    const float *const rest[] = {r->weights.running_mean, r->weights.running_var,
+                                 r->average.running_mean, r->average.running_var};
     const dt_net *net = r->net;
 
     if (!k->cut)

@@ -41,11 +41,11 @@ static dt_status check(const dt_session *s, dt_run *r)
 /* This rank's numbers, where they are. */
 static void take_portion(const dt_run *r, dt_snapshot *s, dt_portion portion[DT_CHECKPOINT_FILES])
 {
-    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    const bool averages = r->average.net != NULL;
     const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
 
-    s->model = average.net ? average : weights;
-    s->trained = average.net ? weights : average;
+    s->model = averages ? r->average : r->weights;
+    s->trained = averages ? r->weights : r->average;
     s->momentum = home->momentum.mem;
     s->rank = r->comm->rank;
     s->portions = r->comm->world;
@@ -53,7 +53,7 @@ static void take_portion(const dt_run *r, dt_snapshot *s, dt_portion portion[DT_
                                                      [DT_CHECKPOINT_MOMENTUM] = s->momentum,
                                                      [DT_CHECKPOINT_TRAINED] = s->trained.master};
     const float *const cuts[DT_CHECKPOINT_FILES] = {
-        [DT_CHECKPOINT_MODEL] = average.net ? cut->average.mem : cut->master.mem,
+        [DT_CHECKPOINT_MODEL] = averages ? cut->average.mem : cut->master.mem,
         [DT_CHECKPOINT_MOMENTUM] = cut->momentum.mem,
         [DT_CHECKPOINT_TRAINED] = cut->master.mem};
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {

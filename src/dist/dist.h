@@ -109,8 +109,7 @@ enum { DT_COLLECTIVE_LIST(X) DT_COLLECTIVES };
  * memory. Agreed. Collective.
  *   bytes  (same)
  *   what   names the block in messages */
-dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes,
-                              const char *what) DT_MUST_CHECK;
+dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes, const char *what) DT_MUST_CHECK;
 
 /* ---- Shards and the tree --------------------------------------------------------- */
 

@@ -76,8 +76,8 @@ dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes, const char *
     int fd = -1;
 
     *s = (dt_slab){.bytes = pages};
-    const dt_status st = dt_comm_agree(
-        c, c->node_ranks > 1 ? node_share(s, c, &fd) : dt_slab_create(s, bytes, what));
+    const dt_status st = dt_comm_agree(c, c->node_ranks > 1 ? node_share(s, c, &fd)
+                                                            : dt_slab_create(s, bytes, what));
     if (fd >= 0)
         close(fd);
     if (st != DT_OK)

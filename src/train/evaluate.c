@@ -147,16 +147,15 @@ dt_status dt_run_test(dt_run *r, dt_report *report, dt_test_result *result)
 {
     const int64_t images = dt_source_describe(r->source)->test;
     const int64_t chunks = (images + r->test_chunk - 1) / r->test_chunk;
-    const dt_weights average = dt_run_average(r), w = dt_run_weights(r);
     dt_test_result t = {.images = images};
     size_t words = 0;
 
     DT_TRY(dt_comm_agree(r->comm, take_tally(r, chunks, &t, &words)));
-    if (average.net)
-        DT_TRY(dt_run_use(r, &average));
+    if (r->average.net)
+        DT_TRY(dt_run_use(r, &r->average));
     DT_TRY(dt_comm_agree(r->comm, test_chunks(r, report, chunks, &t)));
-    if (average.net)
-        DT_TRY(dt_run_use(r, &w));
+    if (r->average.net)
+        DT_TRY(dt_run_use(r, &r->weights));
     r->tally[chunks] = t.viewed;
     DT_TRY(dt_comm_sum_i64(r->comm, r->tally, words));
     t.viewed = r->tally[chunks];

@@ -4,29 +4,9 @@
 
 #include "commit.h"
 
-static dt_weights weights_at(const dt_run *r, float *master, float *running)
-{
-    return (dt_weights){r->net, master, running, running + r->net->norm_channels};
-}
-
-dt_weights dt_run_weights(const dt_run *r)
-{
-    return weights_at(r, r->domain[DT_SLAB_HOME].master.mem, r->running.mem);
-}
-
-dt_weights dt_run_average(const dt_run *r)
-{
-    const dt_slab *average = &r->domain[DT_SLAB_HOME].average;
-
-    if (average->bytes == 0)
-        return (dt_weights){.net = NULL};
-    float *master = average->mem;
-    return weights_at(r, master, master + dt_model_floats(r->model, DT_SLAB_HOME));
-}
-
 dt_snapshot dt_run_snapshot(const dt_run *r)
 {
-    dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
+    dt_weights weights = r->weights, average = r->average;
     float *momentum = r->domain[DT_SLAB_HOME].momentum.mem, *whole = r->grid.whole.mem;
 
     if (dt_grid_cuts(r)) { /* NULL, but on the rank that collects them */

@@ -99,6 +99,8 @@ struct dt_run {
     dt_domain domain[DT_DOMAINS];
     int domains; /* 1: no layer is cut */
     dt_slab running, arena, scratch, check_room;
+    dt_weights weights;  /* the numbers as files and hashes want them; borrowed, like the next */
+    dt_weights average;  /* of --ema or --lookahead; net is NULL without */
     dt_slab node_memory; /* where the exchange shares: `running`, and DT_SLAB_HOME's slabs */
     uint64_t node_bytes; /* this run's on a node, without data */
     uint64_t node_free;  /* free before this run or its data took any; 0: unknown */
@@ -136,13 +138,9 @@ static inline const char *dt_run_isa(const dt_run *r)
     const char *floats = dt_engine_text() ? dt_engine_text() : "any CPU";
     return r->precision == DT_BF16 ? dt_isa_name(dt_isa_bits()) : floats;
 }
-/* The run's numbers as files and hashes want them; borrowed from r. Local. */
-dt_weights dt_run_weights(const dt_run *r);
-/* The averages of --ema or --lookahead; net is NULL without. Local. */
-dt_weights dt_run_average(const dt_run *r);
 /* A checkpoint's numbers of the run, without its position. Local. */
 dt_snapshot dt_run_snapshot(const dt_run *r);
-/* The model computes with these: the run's own, or its averages. Local. */
+/* The model computes with these: r->weights, or r->average. Local. */
 void dt_run_bind(dt_run *r, const dt_weights *w);
 /* Pack the weights for the kernels, after they were written. Collective. */
 dt_status dt_run_pack(dt_run *r) DT_MUST_CHECK;

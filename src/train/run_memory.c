@@ -144,16 +144,27 @@ static dt_status take_shared(dt_run *r, const slab_row rows[SLABS])
     return DT_OK;
 }
 
+/* The running variances follow the means. */
+static dt_weights weights_at(const dt_run *r, float *master, float *running)
+{
+    return (dt_weights){r->net, master, running, running + r->net->norm_channels};
+}
+
 static dt_status take_memory(dt_run *r, const slab_row rows[SLABS])
 {
+    const dt_domain *home = &r->domain[DT_SLAB_HOME];
+
     for (int i = 0; i < SLABS; i++)
         if (!rows[i].shared)
             DT_TRY(dt_slab_create(rows[i].slab, rows[i].bytes, rows[i].name));
 
-    const dt_weights weights = dt_run_weights(r), average = dt_run_average(r);
-    dt_run_bind(r, average.net ? &average : &weights);
+    float *average = home->average.mem;
+    r->weights = weights_at(r, home->master.mem, r->running.mem);
+    if (home->average.bytes > 0)
+        r->average = weights_at(r, average, average + dt_model_floats(r->model, DT_SLAB_HOME));
+    dt_run_bind(r, r->average.net ? &r->average : &r->weights);
     DT_TRY(dt_contexts_open(r, &r->test));
-    dt_run_bind(r, &weights);
+    dt_run_bind(r, &r->weights);
     return DT_OK;
 }
 

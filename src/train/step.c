@@ -164,12 +164,11 @@ dt_status dt_run_pack(dt_run *r)
 
 void dt_run_bind(dt_run *r, const dt_weights *w)
 {
-    const dt_domain *home = &r->domain[DT_SLAB_HOME], *cut = &r->domain[DT_SLAB_CUT];
-    const bool averages = home->average.bytes > 0 && w->master == home->average.mem;
+    const dt_domain *cut = &r->domain[DT_SLAB_CUT];
 
-    dt_model_bind(r->model, w, home->packed.mem);
-    dt_model_bind_cut(r->model, averages ? cut->average.mem : cut->master.mem, r->grid.by_input.mem,
-                      cut->packed.mem);
+    dt_model_bind(r->model, w, r->domain[DT_SLAB_HOME].packed.mem);
+    dt_model_bind_cut(r->model, w == &r->average ? cut->average.mem : cut->master.mem,
+                      r->grid.by_input.mem, cut->packed.mem);
 }
 
 dt_status dt_run_use(dt_run *r, const dt_weights *w)
@@ -220,8 +219,6 @@ static void update_domain(const dt_run *r, const dt_domain *d, const gradient_su
  * before they are packed for the kernels, and all packed copies before the next step. */
 static dt_status update(dt_run *r, const sums *s, double lr, int64_t step)
 {
-    const dt_weights w = dt_run_weights(r), average = dt_run_average(r);
-
     dt_activity_phase(DT_AT_update);
     for (int d = 0; d < r->domains; d++)
         update_domain(r, &r->domain[d], &s->gradient[d], lr, step);
@@ -229,8 +226,8 @@ static dt_status update(dt_run *r, const sums *s, double lr, int64_t step)
     dt_activity_phase(DT_AT_update);
     if (r->writes)
         dt_model_update_running(r->model, s->moments);
-    if (r->writes && average.net) /* means and variances */
-        average_step(r, average.running_mean, w.running_mean, 2 * r->net->norm_channels,
+    if (r->writes && r->average.net) /* means and variances */
+        average_step(r, r->average.running_mean, r->weights.running_mean, 2 * r->net->norm_channels,
                      average_part(r, step), 1);
     return dt_run_pack(r);
 }

@@ -34,7 +34,7 @@ static void running_close(running *t)
 
 static void save(running *t, int64_t step, char path[PATH_MAX])
 {
-    dt_snapshot s = {.model = dt_run_weights(&t->r),
+    dt_snapshot s = {.model = t->r.weights,
                      .momentum = t->r.domain[0].momentum.mem,
                      .at = {.run_step = step},
                      .options = &t->r.o};
