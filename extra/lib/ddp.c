@@ -300,14 +300,12 @@ int dtd_ddp_unused(dtd_ddp *d, size_t i)
 /* A rank that lacks gradients sends zeros, so that all ranks come to the end of the step. */
 static dt_status ddp_complete(dtd_ddp *d)
 {
-    const float *sum = NULL;
-    const dt_span *owned = NULL;
-    size_t spans = 0;
+    dt_exchange_sum sum;
 
     for (size_t i = 0; d->round < d->rounds; i = (i + 1) % d->count)
         if (!d->gradient[i].ready)
             DT_TRY(ddp_put(d, i, true));
-    DT_TRY(dt_exchange_finish(d->x, &sum, &owned, &spans));
+    DT_TRY(dt_exchange_finish(d->x, &sum));
     d->round = 0;
     return dt_exchange_publish(d->x);
 }

@@ -226,13 +226,15 @@ float *dt_exchange_leaf(dt_exchange *x);
  * are under way. floats_done == floats ends the shard; more calls until the next leaf are harmless.
  * No call waits for another rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
+typedef struct dt_exchange_sum {
+    const float *sum;     /* [floats], valid inside the spans until the next leaf */
+    const dt_span *owned; /* [spans], ascending, valid until close */
+    size_t spans;
+} dt_exchange_sum;
 /* Wait until the sum over all shards is complete in the spans that this rank's optimizer updates:
  * all of the slab, or the rank's slices if the exchange shares. Afterwards no rank reads the
- * weights of this step any more. Collective.
- *   *sum    [floats], valid inside the spans until the next leaf
- *   *owned  [*spans], ascending, valid until close */
-dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
-                             size_t *spans) DT_MUST_CHECK;
+ * weights of this step any more. Collective. */
+dt_status dt_exchange_finish(dt_exchange *x, dt_exchange_sum *s) DT_MUST_CHECK;
 /* Make what this rank wrote to memory that the node shares visible to the node's ranks, and wait
  * for what they wrote. Does nothing if nothing is shared. Collective. */
 dt_status dt_exchange_publish(dt_exchange *x) DT_MUST_CHECK;

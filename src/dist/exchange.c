@@ -198,8 +198,7 @@ static dt_status exchange_drain(dt_exchange *x)
     return DT_OK;
 }
 
-dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **owned,
-                             size_t *spans)
+dt_status dt_exchange_finish(dt_exchange *x, dt_exchange_sum *s)
 {
     const int64_t began = x->drained_ns = dt_activity_clock();
 
@@ -222,9 +221,7 @@ dt_status dt_exchange_finish(dt_exchange *x, const float **sum, const dt_span **
         for (size_t at = x->owned[i].first; at < x->owned[i].first + x->owned[i].count; at++)
             x->sum[at] *= x->threshold;
     dt_record(DT_LANE_WAIT, DT_IN_gradients, dt_form_bytes(x->compress->one, x->floats), began);
-    *sum = x->sum;
-    *owned = x->owned;
-    *spans = x->spans;
+    *s = (dt_exchange_sum){x->sum, x->owned, x->spans};
     return DT_OK;
 }
 

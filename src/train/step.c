@@ -91,13 +91,8 @@ static dt_status run_wave(dt_run *r, int64_t epoch, int64_t step, int first, boo
 
 /* ---- Sums over all shards, and what is made of them -------------------------------------- */
 
-typedef struct gradient_sum {
-    const float *sum; /* [slab]; what this rank owns of it: */
-    const dt_span *owned;
-    size_t spans;
-} gradient_sum;
 typedef struct sums {
-    gradient_sum gradient[DT_DOMAINS];
+    dt_exchange_sum gradient[DT_DOMAINS];
     const double *loss;       /* [DT_SUM_COUNT] */
     const dt_moment *moments; /* of batch norms, for the running statistics */
     int64_t asked[2];         /* to save, to stop: by ranks without shards, too */
@@ -109,10 +104,8 @@ static dt_status sum_up(dt_run *r, sums *s, bool save)
 
     dt_activity_phase(DT_AT_exchange);
     *s = (sums){.asked = {save, dt_signals_stop() != 0}};
-    for (int d = 0; d < r->domains; d++) {
-        gradient_sum *g = &s->gradient[d];
-        DT_TRY(dt_exchange_finish(r->domain[d].exchange, &g->sum, &g->owned, &g->spans));
-    }
+    for (int d = 0; d < r->domains; d++)
+        DT_TRY(dt_exchange_finish(r->domain[d].exchange, &s->gradient[d]));
     if (r->comm->world > r->o.shards) /* some have no leaf for it */
         DT_TRY(dt_comm_max_i64(r->comm, s->asked, 2));
     DT_TRY(dt_reduce_finish(r->loss_tree, &loss));
@@ -201,7 +194,7 @@ static void average_step(const dt_run *r, float *average, float *x, size_t count
 }
 
 /* What this rank owns of a domain. */
-static void update_domain(const dt_run *r, const dt_domain *d, const gradient_sum *g, double lr,
+static void update_domain(const dt_run *r, const dt_domain *d, const dt_exchange_sum *g, double lr,
                           int64_t step)
 {
     const float part = average_part(r, step);

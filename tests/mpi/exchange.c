@@ -418,18 +418,16 @@ TEST(misuse_of_the_exchange)
     _Alignas(64) float memory[16] = {0};
     dt_exchange_needs needs;
     dt_exchange *x;
-    const float *sum = NULL;
-    const dt_span *owned = NULL;
-    size_t spans = 0;
+    dt_exchange_sum sum;
 
     assert_ok(dt_exchange_create(&x, comm, &o, &needs));
     assert_ok(dt_exchange_open(x, memory));
-    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
+    assert_fails(dt_exchange_finish(x, &sum), DT_BUG, "ended at");
     dt_exchange_leaf(x);
     assert_fails(dt_exchange_ready(x, 17), DT_BUG, "17 floats of 16");
-    assert_fails(dt_exchange_finish(x, &sum, &owned, &spans), DT_BUG, "ended at");
+    assert_fails(dt_exchange_finish(x, &sum), DT_BUG, "ended at");
     assert_ok(dt_exchange_ready(x, 16));
-    assert_ok(dt_exchange_finish(x, &sum, &owned, &spans));
+    assert_ok(dt_exchange_finish(x, &sum));
     dt_exchange_close(x);
 }
 

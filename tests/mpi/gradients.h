@@ -244,21 +244,21 @@ static void read_whole(const trial *t)
 /* The optimizer: the weights become the sum, where this rank owns it. */
 static void update(trial *t)
 {
-    const float *sum = NULL;
-    const dt_span *owned = NULL;
-    size_t spans = 0, end = 0;
+    dt_exchange_sum s;
+    size_t end = 0;
 
-    assert_ok(dt_exchange_finish(t->x, &sum, &owned, &spans));
+    assert_ok(dt_exchange_finish(t->x, &s));
     delay(t, 1);
-    for (size_t i = 0; i < spans; i++) {
-        assert_true(owned[i].first >= end && owned[i].count > 0);
-        end = owned[i].first + owned[i].count;
+    for (size_t i = 0; i < s.spans; i++) {
+        const dt_span own = s.owned[i];
+        assert_true(own.first >= end && own.count > 0);
+        end = own.first + own.count;
         assert_true(end <= floats);
-        memcpy(t->weights + owned[i].first, sum + owned[i].first, owned[i].count * sizeof *sum);
+        memcpy(t->weights + own.first, s.sum + own.first, own.count * sizeof *s.sum);
         delay(t, 2);
     }
     if (!t->needs.shares)
-        assert_true(spans == 1 && owned->count == floats);
+        assert_true(s.spans == 1 && s.owned->count == floats);
     assert_ok(dt_exchange_publish(t->x));
     read_whole(t);
     assert_ok(dt_exchange_publish(t->x));

@@ -32,10 +32,8 @@ static void compute(double seconds)
 
 static dt_status run_step(dt_exchange *x, dt_reduce *trees)
 {
-    const float *sum;
-    const dt_span *owned;
+    dt_exchange_sum sum;
     const void *result;
-    size_t spans;
 
     compute(forward_s);
     (void)dt_exchange_leaf(x);
@@ -43,7 +41,7 @@ static dt_status run_step(dt_exchange *x, dt_reduce *trees)
         compute(backward_s[b]);
         DT_TRY(dt_exchange_ready(x, bucket[b].first + bucket[b].count));
     }
-    DT_TRY(dt_exchange_finish(x, &sum, &owned, &spans));
+    DT_TRY(dt_exchange_finish(x, &sum));
     memset(dt_reduce_leaf(trees), 0, moments * sizeof(dt_moment));
     dt_reduce_push(trees);
     DT_TRY(dt_reduce_finish(trees, &result));
