@@ -130,7 +130,8 @@ static dt_status begin(bool adopt, const void *mpi_comm, int *argc, char ***argv
         return dt_fail(DT_USAGE, "MPI is finished in this process, and cannot start again");
     if (adopt && (!mpi_comm || mpi != IN_MPI))
         return dt_fail(DT_USAGE, "dtd_init_mpi before MPI_Init, which dtd_init does, or of NULL");
-    dt_status st = mpi == IN_MPI ? comm_adopt(&c, mpi_comm) : dt_comm_open(&c, argc, argv);
+    dt_status st =
+        mpi == IN_MPI ? comm_adopt(&c, mpi_comm) : dt_comm_open(&c, dt_comm_launched(), argc, argv);
     if (st == DT_OK)
         dt_comm_quiet(c);
     if (st == DT_OK && mpi != IN_MPI)

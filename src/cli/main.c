@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* and so is an output whose reader has left */
     if (command == train)
         dt_signals_catch(main_leave);
-    dt_status st = alone ? dt_comm_open_alone(&c) : dt_start_mpi(&c, &argc, &argv);
+    dt_status st = alone ? dt_comm_open(&c, false, &argc, &argv) : dt_start_mpi(&c, &argc, &argv);
     if (st == DT_OK && command == train)
         dt_signals_started();
     if (st == DT_OK)

@@ -105,7 +105,7 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
     if (dt_comm_launched() || dt_comm_mpirun()) /* mpirun's only rank, too */
         follow_launcher();
     if (!dt_comm_launched())
-        return dt_comm_open(c, argc, argv);
+        return dt_comm_open(c, false, argc, argv);
     /* Open MPI 5 makes segments four times as large as Open MPI 4, which five ranks do not find
      * in a container's 64 MB. The old size is enough, unless somebody chose. */
     if (!getenv("OMPI_MCA_btl_vader_segment_size")) /* the older name of the same */
@@ -117,6 +117,6 @@ dt_status dt_start_mpi(dt_comm **c, int *argc, char ***argv)
         setenv("UCX_TLS", "^cma", 0);       /* MPICH's UCX, which ends the rank */
     }
     DT_TRY(each_segment(remove_dead, O_RDONLY));
-    DT_TRY(dt_comm_open(c, argc, argv));
+    DT_TRY(dt_comm_open(c, true, argc, argv));
     return dt_comm_agree(*c, each_segment(reserve, O_RDWR));
 }

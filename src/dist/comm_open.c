@@ -129,7 +129,7 @@ dt_status dt_comm_create(dt_comm **c)
     return DT_OK;
 }
 
-static dt_status comm_begin(dt_comm **c, bool mpi, int *argc, char ***argv)
+dt_status dt_comm_open(dt_comm **c, bool mpi, int *argc, char ***argv)
 {
     *c = NULL;
     DT_TRY(dt_comm_create(c));
@@ -138,16 +138,6 @@ static dt_status comm_begin(dt_comm **c, bool mpi, int *argc, char ***argv)
     DT_TRY(dt_comm_learn(*c));
     dt_log_init((*c)->rank, (*c)->world);
     return DT_OK;
-}
-
-dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv)
-{
-    return comm_begin(c, dt_comm_launched(), argc, argv);
-}
-
-dt_status dt_comm_open_alone(dt_comm **c)
-{
-    return comm_begin(c, false, NULL, NULL);
 }
 
 /* ---- Parts of a world ------------------------------------------------------------- */

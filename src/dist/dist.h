@@ -19,13 +19,11 @@ typedef struct dt_comm { /* read only */
     struct dt_comm_own *own;         /* private: comm.h */
 } dt_comm;
 
-/* Start MPI, or open a world of one if no launcher has started this process. Ranks are renumbered
- * by (node, rank on the node), so that the ranks of a node are neighbours. Sets the log's rank.
- * A failure is this rank's alone. After it *c is NULL, or good for two things: read its world,
- * and call dt_comm_abort (in a world of one also dt_comm_close). Collective. */
-dt_status dt_comm_open(dt_comm **c, int *argc, char ***argv) DT_MUST_CHECK;
-/* A world of one, whatever has started this process. Local. */
-dt_status dt_comm_open_alone(dt_comm **c) DT_MUST_CHECK;
+/* Start MPI, or, if not `mpi`, which dt_comm_launched knows, open a world of one without it. Ranks
+ * are renumbered by (node, rank on the node), so that the ranks of a node are neighbours. Sets the
+ * log's rank. A failure is this rank's alone. After it *c is NULL, or good for two things: read its
+ * world, and call dt_comm_abort (in a world of one also dt_comm_close). Collective. */
+dt_status dt_comm_open(dt_comm **c, bool mpi, int *argc, char ***argv) DT_MUST_CHECK;
 /* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller
  * of a library wants it. Local. */
 void dt_comm_quiet(dt_comm *c);

@@ -11,7 +11,7 @@ static dt_comm *comm; /* opened by ranks_open */
 static inline void ranks_open(int argc, char **argv)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);
-    if (dt_comm_open(&comm, &argc, &argv) != DT_OK) {
+    if (dt_comm_open(&comm, dt_comm_launched(), &argc, &argv) != DT_OK) {
         fprintf(stderr, "dt_comm_open: %s\n", dt_fail_text());
         exit(1);
     }

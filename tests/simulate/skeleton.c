@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     size_t floats = 0;
 
     dt_extra_exchanges();
-    if (argc < 6 || argc - 5 > MOST || dt_comm_open(&c, &argc, &argv) != DT_OK) {
+    if (argc < 6 || argc - 5 > MOST ||
+        dt_comm_open(&c, dt_comm_launched(), &argc, &argv) != DT_OK) {
         fprintf(stderr, "skeleton: %s\n", dt_fail_text());
         return 64;
     }

@@ -248,7 +248,7 @@ int main(void)
 {
     int argc = 0;
     char **argv = NULL;
-    if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
+    if (dt_comm_open(&comm, dt_comm_launched(), &argc, &argv) != DT_OK)
         return 1;
     dt_extra_check();
     dt_extra_compress();

@@ -146,7 +146,7 @@ TEST(a_run_resumes_from_its_newest)
 
 int main(int argc, char **argv)
 {
-    if (dt_comm_open(&comm, &argc, &argv) != DT_OK)
+    if (dt_comm_open(&comm, dt_comm_launched(), &argc, &argv) != DT_OK)
         return 1;
     const int failed = tests_run(NULL, NULL);
     dt_comm_close(comm);
