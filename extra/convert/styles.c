@@ -69,8 +69,8 @@ static void cs744_step(dt_report *r, const dt_step_record *s)
 static void cs744_epoch(dt_report *r, const dt_epoch_record *e)
 {
     fprintf(r->setup.out, "Test set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n\n",
-            e->test_loss, (long long)e->correct, (long long)e->test_images,
-            100 * dt_test_accuracy(e));
+            e->test.loss, (long long)e->test.correct, (long long)e->test.images,
+            100 * e->test.accuracy);
 }
 
 void dt_tutorial_styles(void)

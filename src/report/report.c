@@ -208,7 +208,7 @@ void dt_report_test(dt_report *r, int64_t done, int64_t images, double seconds)
 static void say_classes(dt_report *r, const dt_epoch_record *e)
 {
     for (int c = 0; c < e->classes && e->classes <= MOST_CLASSES; c++) {
-        const double x = (double)e->class_correct[c] / (double)e->class_images[c];
+        const double x = (double)e->test.class_correct[c] / (double)e->test.class_images[c];
         say(r, isfinite(x) ? "%s%.4g" : "%snull", c ? "," : ",\"class_accuracy\":[", x);
     }
     say(r, "%s", e->classes > 0 && e->classes <= MOST_CLASSES ? "]" : "");
@@ -223,8 +223,8 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
     say(r,
         "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
         "\"test_accuracy\":%s%s",
-        (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test_loss),
-        NUMBER(dt_test_accuracy(e)), e->held_out ? ",\"held_out\":true" : "");
+        (long long)e->epoch, NUMBER(e->train_loss), NUMBER(e->test.loss), NUMBER(e->test.accuracy),
+        e->held_out ? ",\"held_out\":true" : "");
     say_classes(r, e);
     say(r, ",\"seconds\":%s,\"time\":%.3f}\n", NUMBER(e->seconds), e->time);
     return append(r);

@@ -19,14 +19,22 @@ typedef struct dt_step_record {
     double time;         /* when it ended, in seconds since 1970 */
 } dt_step_record;
 
+typedef struct dt_test_result {
+    bool stop; /* a rank was asked to stop: the test ended early, and below is nothing */
+    double loss, accuracy; /* means over the images; NaN without */
+    int64_t correct, images;
+    int64_t viewed; /* correct with the logits of each image's views added: --tta */
+    /* Until the next test: [classes] images and correct ones; [classes][classes] images of a class
+     * (row) by the network's answer, NULL without --confusion. */
+    int64_t *class_images, *class_correct, *confusion;
+} dt_test_result;
+
 typedef struct dt_epoch_record {
     int64_t epoch;     /* from 1 */
     double train_loss; /* mean over the epoch's images */
-    double test_loss;  /* mean over the test images */
-    int64_t correct, test_images;
-    bool held_out; /* these are training images kept out */
-    int classes;   /* with these two, [classes] each, borrowed; 0: not known */
-    const int64_t *class_correct, *class_images;
+    dt_test_result test;
+    bool held_out;  /* its images are training images kept out */
+    int classes;    /* of the test; 0: not known, and it has no numbers by class */
     double seconds; /* wall time of training, without the test */
     double time;    /* when the test ended, in seconds since 1970 */
 } dt_epoch_record;
@@ -61,10 +69,6 @@ typedef struct dt_end_record {
 static inline double dt_images_per_s(int64_t images, double seconds)
 {
     return seconds > 0 ? (double)images / seconds : 0;
-}
-static inline double dt_test_accuracy(const dt_epoch_record *r) /* NaN without a test */
-{
-    return (double)r->correct / (double)r->test_images;
 }
 
 typedef struct dt_report_setup {

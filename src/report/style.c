@@ -100,8 +100,8 @@ static void auto_epoch(dt_report *r, const dt_epoch_record *e)
     FILE *out = r->setup.out;
 
     fprintf(out, "epoch %lld/%lld: train loss %.4f, test loss %.4f, test accuracy %.2f %%, %.1f s",
-            (long long)e->epoch, (long long)r->setup.epochs, e->train_loss, e->test_loss,
-            100 * dt_test_accuracy(e), e->seconds);
+            (long long)e->epoch, (long long)r->setup.epochs, e->train_loss, e->test.loss,
+            100 * e->test.accuracy, e->seconds);
     if (r->epoch_images > 0) /* a resumed run may have made a part of the epoch, or no step */
         fprintf(out, ", %.1f images/s", dt_images_per_s(r->epoch_images, e->seconds));
     fprintf(out, "\n");

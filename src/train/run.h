@@ -188,15 +188,6 @@ typedef struct dt_step_result {
 dt_status dt_run_step(dt_run *r, int64_t epoch, int64_t step, bool save,
                       dt_step_result *result) DT_MUST_CHECK;
 
-typedef struct dt_test_result {
-    bool stop; /* a rank was asked to stop: the test ended early, and below is nothing */
-    double loss, accuracy;
-    int64_t correct, images;
-    int64_t viewed; /* correct with the logits of each image's views added: --tta */
-    /* Until the next test: [classes] images and correct ones; [classes][classes] images of a class
-     * (row) by the network's answer, NULL without --confusion. */
-    int64_t *class_images, *class_correct, *confusion;
-} dt_test_result;
 static inline double dt_class_accuracy(const dt_test_result *t, int c)
 {
     return t->class_images[c] ? (double)t->class_correct[c] / (double)t->class_images[c] : 0;

@@ -161,13 +161,9 @@ static dt_status end_epoch(training *t, double seconds)
     DT_TRY(save_place(t));
     const dt_epoch_record record = {.epoch = at->epoch + 1,
                                     .train_loss = at->loss_sum / (double)at->images,
-                                    .test_loss = test.loss,
-                                    .correct = test.correct,
-                                    .test_images = test.images,
+                                    .test = test,
                                     .held_out = r->o.holdout > 0,
                                     .classes = r->net->spec.classes,
-                                    .class_correct = test.class_correct,
-                                    .class_images = test.class_images,
                                     .seconds = seconds,
                                     .time = dt_time()};
     DT_TRY(dt_session_line(r, dt_report_epoch(&t->session.report, &record)));

@@ -68,13 +68,12 @@ static void steps_run(dt_run *r, dt_session *s, int64_t first, int64_t end)
         result.record.seconds = 0.1;
         assert_ok(dt_report_step(&s->report, &result.record));
         if (at + 1 == r->steps_per_epoch)
-            assert_ok(
-                dt_report_epoch(&s->report, &(dt_epoch_record){.epoch = epoch + 1,
-                                                               .train_loss = result.record.loss,
-                                                               .test_loss = 2,
-                                                               .correct = 1,
-                                                               .test_images = 10,
-                                                               .seconds = 0.3}));
+            assert_ok(dt_report_epoch(
+                &s->report,
+                &(dt_epoch_record){.epoch = epoch + 1,
+                                   .train_loss = result.record.loss,
+                                   .test = {.loss = 2, .accuracy = 0.1, .correct = 1, .images = 10},
+                                   .seconds = 0.3}));
     }
 }
 

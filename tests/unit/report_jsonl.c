@@ -124,12 +124,10 @@ TEST_OF_FIXTURE(make, release, lines_say_what_was_recorded)
     static const dt_epoch_record epochs[] = {
         {.epoch = 2,
          .train_loss = 1.25,
-         .test_loss = 1.5,
-         .correct = 1380,
-         .test_images = 10000,
+         .test = {.loss = 1.5, .accuracy = 0.138},
          .seconds = 12.5,
          .time = 1790000012.5},
-        {.epoch = 1, .test_loss = (double)NAN}, /* no test images */
+        {.epoch = 1, .test = {.loss = (double)NAN, .accuracy = (double)NAN}}, /* no test images */
     };
     static const char *const want[] = {
         "{\"kind\":\"step\",\"epoch\":2,\"step\":198,\"loss\":2.00840163,\"loss_shard0\":2.5,"

@@ -197,12 +197,11 @@ TEST_OF_FIXTURE(make, release, a_cut_epoch_is_full_at_its_end)
 
 /* ---- Lines ----------------------------------------------------------------------- */
 
-static const dt_epoch_record epoch_record = {.epoch = 1,
-                                             .train_loss = 1.53421,
-                                             .test_loss = 2.26614,
-                                             .correct = 1380,
-                                             .test_images = 10000,
-                                             .seconds = 20.8};
+static const dt_epoch_record epoch_record = {
+    .epoch = 1,
+    .train_loss = 1.53421,
+    .test = {.loss = 2.26614, .accuracy = 0.138, .correct = 1380, .images = 10000},
+    .seconds = 20.8};
 static const dt_end_record end_record = {.ok = true,
                                          .steps = 1950,
                                          .made = 195,
