@@ -207,7 +207,7 @@ static dt_status take_one(const dt_query *t, const dt_folder *in, const char *na
     if (st == DT_OK && t->take)
         st = t->take(t->context, c);
     if (st == DT_OK && t->into)
-        st = dt_checkpoint_load(c, t->into, t->at);
+        st = dt_checkpoint_load(c, t->into);
     else if (st == DT_OK && !t->take)
         st = dt_checkpoint_check(c, NULL, NULL, NULL);
     dt_checkpoint_close(c);

@@ -271,12 +271,10 @@ out:
 
 static dt_status check_hash(const dt_checkpoint *c, const dt_snapshot *into)
 {
-    dt_snapshot loaded = *into;
     char now[DT_DIGEST_CHARS];
     dt_digest d;
 
-    loaded.at = c->at;
-    DT_TRY(dt_snapshot_hash(&loaded, NULL, &d));
+    DT_TRY(dt_snapshot_hash(into, NULL, &d));
     dt_digest_text(d, now);
     if (strcmp(c->state_hash, now) == 0)
         return DT_OK;
@@ -286,7 +284,7 @@ static dt_status check_hash(const dt_checkpoint *c, const dt_snapshot *into)
                    c->in.path, c->state_hash, now);
 }
 
-dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt_position *at)
+dt_status dt_checkpoint_load(const dt_checkpoint *c, dt_snapshot *into)
 {
     const char *normalize = into->options ? into->options->normalize : NULL;
     const bool trains = files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0;
@@ -304,10 +302,10 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into, dt
         if (numbers.net)
             DT_TRY(load_file(c, i, &numbers, normalize));
     }
-    if (c->manifest.portions == 0) /* else no rank has seen all of it */
-        DT_TRY(check_hash(c, into));
-    *at = c->at;
-    return DT_OK;
+    into->at = c->at;
+    if (c->manifest.portions > 0) /* no rank has seen all of it */
+        return DT_OK;
+    return check_hash(c, into);
 }
 
 dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
@@ -315,7 +313,6 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
 {
     dt_model_read r = {.net = NULL};
     dt_model_meta meta;
-    dt_position at;
     dt_options o;
 
     dt_options_init(&o);
@@ -326,7 +323,7 @@ dt_status dt_checkpoint_check(const dt_checkpoint *c, const dt_options *given,
     if (files_of(&c->manifest, DT_CHECKPOINT_TRAINED) > 0)
         into.trained = r.trained;
     if (st == DT_OK)
-        st = dt_checkpoint_load(c, &into, &at);
+        st = dt_checkpoint_load(c, &into);
     if (st == DT_OK && look)
         st = look(context, &into);
     dt_model_read_close(&r);

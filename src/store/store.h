@@ -85,7 +85,7 @@ typedef struct dt_position {
     int64_t images;       /* of the epoch so far */
     double best_accuracy; /* of the folder's tests so far; -1: none */
     int64_t best_epoch;
-    int64_t metrics_bytes; /* length of metrics.jsonl at this point */
+    int64_t metrics_bytes;      /* length of metrics.jsonl at this point */
     char chain[DT_CHAIN_CHARS]; /* where extra/proof stands; "": it was not there */
 } dt_position;
 
@@ -180,21 +180,20 @@ const char *dt_checkpoint_path(const dt_checkpoint *c);
  * dt_shown makes the one line of UTF-8 that is saved of a text. */
 const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
 
-/* Read the other files once each, and fill the arrays of `into` and *at. Files must have their hash
- * in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for one
- * file at a time. into->options (or NULL) gives the normalisation that the weights must be for; its
- * other members are not read. DT_CONFIG: only one of checkpoint and `into` has averages. DT_FORMAT
- * names the first thing wrong; else errors as dt_model_load. On failure arrays hold anything. */
-dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_snapshot *into,
-                             dt_position *at) DT_MUST_CHECK;
+/* Read the other files once each, and fill the arrays of `into` and into->at. Files must have their
+ * hash in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for
+ * one file at a time. into->options (or NULL) gives the normalisation that the weights must be for;
+ * its other members are not read. DT_CONFIG: only one of checkpoint and `into` has averages.
+ * DT_FORMAT names the first thing wrong; else errors as dt_model_load. On failure both hold
+ * anything. */
+dt_status dt_checkpoint_load(const dt_checkpoint *c, dt_snapshot *into) DT_MUST_CHECK;
 
 /* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL: each
  * that is valid. DT_FORMAT of `take` means that the checkpoint is not valid. */
 typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
-    const dt_snapshot *into; /* then it is loaded there, and is valid if that succeeds; NULL: not */
-    dt_position *at;         /* with `into` */
+    dt_snapshot *into; /* then it is loaded there, and is valid if that succeeds; NULL: not */
     /* Called with the status of a checkpoint that is not taken: a failure, or DT_DECLINED by
      * `take`. If it returns DT_OK, the search continues; else it ends with that status. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */

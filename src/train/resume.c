@@ -126,9 +126,8 @@ static dt_status find_none(const dt_rundir *d, const dt_run *r)
 
 dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_position *at)
 {
-    const dt_snapshot into = dt_run_snapshot(r);
-    const dt_query t = {
-        .end = INT64_MAX, .take = compare_run, .into = &into, .at = at, .context = r};
+    dt_snapshot into = dt_run_snapshot(r);
+    const dt_query t = {.end = INT64_MAX, .take = compare_run, .into = &into, .context = r};
     const char *given = r->o.resume;
 
     path[0] = '\0';
@@ -139,6 +138,7 @@ dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_posit
                              : dt_checkpoint_find(given, &t, path));
     if (!path[0])
         return find_none(d, r);
+    *at = into.at;
     return any || !d->resumed ? DT_OK : check_newest(d, given, path);
 }
 

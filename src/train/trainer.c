@@ -218,9 +218,8 @@ static void name_last_good(training *t)
 {
     dt_session *s = &t->session;
     /* Into the run's own arrays, which a divergence has made worthless. */
-    const dt_snapshot into = dt_run_snapshot(t->run);
-    dt_position at;
-    const dt_query valid = {.end = t->at.run_step, .into = &into, .at = &at};
+    dt_snapshot into = dt_run_snapshot(t->run);
+    const dt_query valid = {.end = t->at.run_step, .into = &into};
     char good[PATH_MAX] = "";
 
     if (!s->leads)

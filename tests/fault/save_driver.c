@@ -189,13 +189,16 @@ typedef struct loading {
 static dt_status find(const dt_rundir *run, loading *l, bool names, char found[PATH_MAX],
                       char torn[PATH_MAX])
 {
-    const dt_query t = {.end = INT64_MAX, .into = &l->d->s, .at = &l->at};
+    dt_snapshot into = l->d->s;
+    const dt_query t = {.end = INT64_MAX, .into = &into};
     const dt_status st = dt_checkpoint_newest(run, &t, found);
 
     if (st == DT_FORMAT)
         dt_fail_clear();
     else
         DT_TRY(st);
+    if (found[0])
+        l->at = into.at;
     return names ? torn_name(run, torn) : DT_OK;
 }
 

@@ -106,9 +106,11 @@ static inline dt_status snapshot_check(const char *path, dt_position *at)
 
 static inline dt_status snapshot_load(const char *path, const dt_snapshot *into, dt_position *at)
 {
+    dt_snapshot to = *into;
     dt_checkpoint *c = NULL;
     DT_TRY(dt_checkpoint_open(&c, NULL, path));
-    const dt_status st = dt_checkpoint_load(c, into, at);
+    const dt_status st = dt_checkpoint_load(c, &to);
+    *at = to.at;
     dt_checkpoint_close(c);
     return st;
 }
