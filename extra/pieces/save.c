@@ -69,9 +69,8 @@ static dt_status save(dt_session *s, dt_run *r, const dt_position *at, dt_save_h
     dt_portion portion[DT_CHECKPOINT_FILES];
     dt_snapshot snapshot;
     dt_saving *w = NULL;
-    int fd = -1;
 
-    dt_status st = dt_session_snapshot(s, r, at, how, &snapshot, &fd);
+    dt_status st = dt_session_snapshot(s, r, at, how, &snapshot);
     take_portion(r, &snapshot, portion);
     if (st == DT_OK && s->leads)
         st = dt_calloc(&all, (size_t)r->comm->world, WRITTEN, "a list of files");
@@ -81,7 +80,7 @@ static dt_status save(dt_session *s, dt_run *r, const dt_position *at, dt_save_h
     if (s->leads)
         snprintf(folder, sizeof folder, "%s", dt_saving_path(w));
     DT_GO(st, dt_comm_bcast(r->comm, folder, sizeof folder, 0), out);
-    DT_GO(st, dt_comm_agree(r->comm, dt_saving_write(folder, &snapshot, fd, mine)), out);
+    DT_GO(st, dt_comm_agree(r->comm, dt_saving_write(folder, &snapshot, mine)), out);
     DT_GO(st, dt_comm_gather(r->comm, mine, all, WRITTEN), out);
     if (s->leads) {
         st = dt_saving_end(w, all);

@@ -132,13 +132,13 @@ static dt_status make_folder(const dt_folder *in, const char *name)
 }
 
 /* What the snapshot's portion, or the whole, has in the folder. */
-static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metrics_fd,
+static dt_status save_files(const dt_folder *in, const dt_snapshot *s,
                             dt_written written[DT_CHECKPOINT_FILES])
 {
     char path[PATH_MAX], name[DT_PORTION_NAME + 32];
     dt_target t = {.folder = in->fd, .name = name, .shown = path, .fresh = true};
 
-    if (metrics_fd >= 0 && dt_fd_sync(metrics_fd) != 0)
+    if (s->metrics_fd > 0 && dt_fd_sync(s->metrics_fd) != 0)
         return save_error(in->path, "syncing metrics.jsonl");
     for (dt_checkpoint_file i = 0; i < DT_CHECKPOINT_FILES; i++) {
         written[i] = (dt_written){.bytes = 0};
@@ -154,14 +154,14 @@ static dt_status save_files(const dt_folder *in, const dt_snapshot *s, int metri
     return DT_OK;
 }
 
-dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
+dt_status dt_saving_write(const char *folder, const dt_snapshot *s,
                           dt_written written[DT_CHECKPOINT_FILES])
 {
     dt_folder in;
 
     if (dt_folder_open(&in, AT_FDCWD, "", folder) != DT_OK)
         return dt_fail_place(DT_CANTCREATE, "--save-shards needs a disk that all hosts share: ");
-    const dt_status st = save_files(&in, s, metrics_fd, written);
+    const dt_status st = save_files(&in, s, written);
     dt_folder_close(&in);
     return st;
 }
@@ -209,13 +209,13 @@ out:
     return st;
 }
 
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd)
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s)
 {
     dt_written written[DT_CHECKPOINT_FILES];
     dt_saving *w = NULL;
 
     DT_TRY(dt_saving_begin(&w, run, s->at.run_step, 0));
-    const dt_status st = save_files(&w->temp, s, metrics_fd, written);
+    const dt_status st = save_files(&w->temp, s, written);
     if (st == DT_OK)
         return dt_saving_end(w, written);
     dt_saving_abandon(w);

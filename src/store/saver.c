@@ -15,7 +15,6 @@ struct dt_saver {
     bool busy;     /* there is a thread, which has all below */
     dt_snapshot s; /* of the copy */
     dt_options options;
-    int metrics_fd;
     dt_status outcome;
     char failure[FAILURE_ROOM];
 };
@@ -45,7 +44,7 @@ static void *saver_main(void *context)
 
     saver_step_back();
     const int64_t began = dt_activity_clock();
-    dt_status st = dt_checkpoint_save(v->run, &v->s, v->metrics_fd);
+    dt_status st = dt_checkpoint_save(v->run, &v->s);
     dt_record(DT_LANE_WRITER, 0, (uint64_t)v->s.at.run_step, began);
     if (st == DT_OK) {
         v->keep.unproved = !v->s.proved;
@@ -120,12 +119,11 @@ static void saver_copy(dt_saver *v, const dt_snapshot *s)
     v->s.options = &v->options;
 }
 
-dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd)
+dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s)
 {
     DT_TRY(dt_snapshot_finite(s));
     const dt_status before = dt_saver_wait(v);
     saver_copy(v, s);
-    v->metrics_fd = metrics_fd;
     const dt_status st = dt_thread_start(&v->thread, saver_main, v, "write checkpoints");
     v->busy = st == DT_OK;
     return before == DT_OK ? st : before;

@@ -85,7 +85,7 @@ typedef struct dt_position {
     int64_t images;       /* of the epoch so far */
     double best_accuracy; /* of the folder's tests so far; -1: none */
     int64_t best_epoch;
-    int64_t metrics_bytes;      /* length of metrics.jsonl at this point */
+    int64_t metrics_bytes; /* length of metrics.jsonl at this point */
     char chain[DT_CHAIN_CHARS]; /* where extra/proof stands; "": it was not there */
 } dt_position;
 
@@ -116,6 +116,7 @@ typedef struct dt_snapshot {
     int rank, portions; /* of so many, this rank's; 0: whole */
     const struct dt_portion *portion[DT_CHECKPOINT_FILES]; /* in each file, for dt_model_put */
     dt_position at;
+    int metrics_fd; /* synced first: at.metrics_bytes must not be ahead of it; <= 0: none */
     const dt_options *options;            /* resolved: saved as options.yaml */
     const dt_source_info *images;         /* of the data, or NULL */
     char data_digest[DT_DIGEST_CHARS];    /* of the data's content */
@@ -130,12 +131,11 @@ dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;
 
-/* Write one checkpoint by the protocol above; run->last is its path afterwards. metrics_fd (or -1)
- * is synced first: the length recorded must not be ahead of the file.
+/* Write one checkpoint by the protocol above; run->last is its path afterwards.
  * DT_CANTCREATE, DT_IO: what was there before is as it was, and the temporary is gone. Where the
  * last sync alone fails, the new folder stays: it is whole, but its name may not outlive a power
  * cut. */
-dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
+dt_status dt_checkpoint_save(dt_rundir *run, const dt_snapshot *s) DT_MUST_CHECK;
 
 /* Refuse a folder `checkpoints` of the run that a save would refuse. */
 dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
@@ -150,7 +150,7 @@ dt_status dt_checkpoints_check(dt_rundir *run) DT_MUST_CHECK;
 typedef struct dt_saving dt_saving;
 dt_status dt_saving_begin(dt_saving **w, dt_rundir *run, int64_t step, int portions) DT_MUST_CHECK;
 const char *dt_saving_path(const dt_saving *w);
-dt_status dt_saving_write(const char *folder, const dt_snapshot *s, int metrics_fd,
+dt_status dt_saving_write(const char *folder, const dt_snapshot *s,
                           dt_written written[DT_CHECKPOINT_FILES]) DT_MUST_CHECK;
 dt_status dt_saving_end(dt_saving *w, const dt_written *written) DT_MUST_CHECK;
 void dt_saving_abandon(dt_saving *w); /* NULL is allowed */
@@ -223,8 +223,8 @@ dt_status dt_saver_open(dt_saver **v, dt_rundir *run, const dt_net *net, bool av
  * pruned. Else waits for the thread to end the write under way, and reports its outcome (a failed
  * save is recorded and returned). Then copies the snapshot, and starts its write and the pruning,
  * also if the save before failed. The snapshot may change as soon as this returns; the texts in its
- * options, and metrics_fd, must last until the write is waited for. */
-dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s, int metrics_fd) DT_MUST_CHECK;
+ * options, and its metrics_fd, must last until the write is waited for. */
+dt_status dt_saver_save(dt_saver *v, const dt_snapshot *s) DT_MUST_CHECK;
 /* Waits for the write under way; its outcome, reported once. Then run->last may be read; it names
  * the checkpoint also if only the pruning after it failed. */
 dt_status dt_saver_wait(dt_saver *v) DT_MUST_CHECK;

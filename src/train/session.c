@@ -154,7 +154,7 @@ dt_status dt_session_line(const dt_run *r, dt_status st)
 }
 
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
-                              dt_save_how how, dt_snapshot *out, int *metrics_fd)
+                              dt_save_how how, dt_snapshot *out)
 {
     *out = dt_run_snapshot(r);
     out->at = *at;
@@ -162,17 +162,8 @@ dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position 
     out->proved = how.proved;
     dt_digest_text(dt_source_digest(r->source), out->data_digest);
     dt_bits_class(r, out->bits_class);
-    *metrics_fd = -1;
-    return s->leads ? dt_report_records(&s->report, &out->at.metrics_bytes, metrics_fd) : DT_OK;
-}
-
-static dt_status start_save(dt_session *s, const dt_run *r, const dt_position *at, dt_save_how how)
-{
-    dt_snapshot snapshot;
-    int fd = -1;
-
-    DT_TRY(dt_session_snapshot(s, r, at, how, &snapshot, &fd));
-    return dt_saver_save(s->saver, &snapshot, fd);
+    return s->leads ? dt_report_records(&s->report, &out->at.metrics_bytes, &out->metrics_fd)
+                    : DT_OK;
 }
 
 /* Of the write under way, or of the pruning after it. */
@@ -183,9 +174,14 @@ dt_status dt_session_settle(dt_session *s, const dt_run *r)
 
 dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at, dt_save_how how)
 {
+    dt_snapshot snapshot;
+
     if (!s->leads)
         return DT_OK;
-    DT_TRY(disk_failed(r, start_save(s, r, at, how), "saving a checkpoint"));
+    dt_status st = dt_session_snapshot(s, r, at, how, &snapshot);
+    if (st == DT_OK)
+        st = dt_saver_save(s->saver, &snapshot);
+    DT_TRY(disk_failed(r, st, "saving a checkpoint"));
     return how.wait ? dt_session_settle(s, r) : DT_OK;
 }
 

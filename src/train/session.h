@@ -37,9 +37,9 @@ dt_status dt_session_save(dt_session *s, const dt_run *r, const dt_position *at,
 
 /* Wait for the write under way; its failure as above. Local. */
 dt_status dt_session_settle(dt_session *s, const dt_run *r) DT_MUST_CHECK;
-/* Fill a checkpoint's snapshot of this point; *metrics_fd: the run's records. Local, on rank 0. */
+/* Fill a checkpoint's snapshot of this point. Local. */
 dt_status dt_session_snapshot(dt_session *s, const dt_run *r, const dt_position *at,
-                              dt_save_how how, dt_snapshot *out, int *metrics_fd) DT_MUST_CHECK;
+                              dt_save_how how, dt_snapshot *out) DT_MUST_CHECK;
 
 /* --save-shards: what extra/pieces adds. NULL: this build cannot. */
 extern const struct dt_session_pieces {

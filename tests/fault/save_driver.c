@@ -130,7 +130,7 @@ static dt_status say(const char *what, int64_t step, const char *hash, const cha
 }
 
 /* Each rank in a process of its own, as in a run: what they do is interleaved. */
-static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd)
+static dt_status save_pieces(const driver *d, dt_rundir *run)
 {
     const size_t bytes = (size_t)d->ranks * DT_CHECKPOINT_FILES * sizeof(dt_written);
     dt_written *written =
@@ -147,11 +147,12 @@ static dt_status save_pieces(const driver *d, dt_rundir *run, int metrics_fd)
         const dt_portion portion = {rank, d->ranks, d->model, 1, s.model.master, NULL};
         const dt_portion momentum = {rank, d->ranks, d->model, 1, s.momentum, NULL};
         s.rank = rank;
+        s.metrics_fd = rank == 0 ? s.metrics_fd : 0;
         s.portions = d->ranks;
         s.portion[DT_CHECKPOINT_MODEL] = &portion;
         s.portion[DT_CHECKPOINT_MOMENTUM] = &momentum;
-        _exit(dt_saving_write(dt_saving_path(w), &s, rank == 0 ? metrics_fd : -1,
-                              written + rank * DT_CHECKPOINT_FILES) != DT_OK);
+        _exit(dt_saving_write(dt_saving_path(w), &s, written + rank * DT_CHECKPOINT_FILES) !=
+              DT_OK);
     }
     while (wait(&code) > 0)
         good = good && code == 0;
@@ -167,14 +168,13 @@ static dt_status save_one(driver *d, dt_rundir *run, dt_report *m, int64_t k)
 {
     static const dt_keep keep = {.last = 2};
     char hash[DT_DIGEST_CHARS];
-    int fd;
 
     driver_fill(d, k);
     /* A line that is lost is a warning, as in a run. */
     if (dt_report_step(m, &(dt_step_record){.run_step = k, .loss = d->s.at.loss_sum}) != DT_OK)
         dt_fail_clear();
-    DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &fd));
-    DT_TRY(d->ranks ? save_pieces(d, run, fd) : dt_checkpoint_save(run, &d->s, fd));
+    DT_TRY(dt_report_records(m, &d->s.at.metrics_bytes, &d->s.metrics_fd));
+    DT_TRY(d->ranks ? save_pieces(d, run) : dt_checkpoint_save(run, &d->s));
     DT_TRY(state_hash(d, d->s.at.epoch, d->s.at.step, hash));
     DT_TRY(say("saved", k, hash, ""));
     return dt_checkpoint_prune(run, k, &keep);

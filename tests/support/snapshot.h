@@ -84,7 +84,7 @@ static inline void snapshot_fill(fixture *f, int64_t k)
 static inline void snapshot_save(fixture *f, int64_t k)
 {
     snapshot_fill(f, k);
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
 }
 
 static inline const char *step_path(const fixture *f, const char *name)

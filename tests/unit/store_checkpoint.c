@@ -25,7 +25,7 @@ SNAPSHOT_TEST(every_bit_comes_back)
     f->s.model.running_var[0] = -0.0f;
     f->s.model.running_var[1] = 1e-45f;
     f->options.names = "cs744";
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
     assert_string_equal(f->d.last, step_path(f, "step-0000000123"));
     const dt_snapshot into = snapshot_of(f, slab);
     assert_ok(snapshot_load(f->d.last, &into, &at));
@@ -75,7 +75,7 @@ SNAPSHOT_TEST(odd_texts_do_not_stop_a_save)
 
     snapshot_fill(f, 1);
     f->options.data = "caf\xe9/\"x\"\n\x1b[2J";
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
     assert_ok(dt_checkpoint_open(&c, NULL, f->d.last));
     assert_string_equal(dt_checkpoint_text(c, "data"), "caf?/\"x\"??[2J");
     dt_checkpoint_close(c);
@@ -87,22 +87,22 @@ SNAPSHOT_TEST(a_folder_that_has_taken_the_name_is_left_alone)
     char own[PATH_MAX], moved[PATH_MAX];
 
     snapshot_fill(f, 1);
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
     snprintf(own, sizeof own, "%.4000s/checkpoints", f->d.path);
     snprintf(moved, sizeof moved, "%.4000s/moved", f->d.path);
     assert_int_equal(rename(own, moved), 0);
     assert_int_equal(symlink(moved, own), 0); /* the same folder by another way */
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
     assert_int_equal(unlink(own), 0);
     assert_int_equal(mkdir(own, 0755), 0);
-    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "left alone");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s), DT_CANTCREATE, "left alone");
     assert_fails(dt_checkpoint_prune(&f->d, f->s.at.run_step, &(dt_keep){.last = 1}), DT_CANTCREATE,
                  "left alone");
     assert_int_equal(rmdir(own), 0);
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1)); /* made anew: again the run's */
+    assert_ok(dt_checkpoint_save(&f->d, &f->s)); /* made anew: again the run's */
     folder_remove(own);
     assert_int_equal(mkdir(own, 0755), 0); /* if the old one is not held, of its inode number */
-    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "left alone");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s), DT_CANTCREATE, "left alone");
 }
 
 /* By a link: another run's folder is refused, also by a copy of the run; one of its own may lie
@@ -119,7 +119,7 @@ SNAPSHOT_TEST(what_a_link_leads_to_may_be_another_runs)
     assert_int_equal(symlink(folder_path(other, "big"), link), 0);
     snapshot_fill(f, 1);
     assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "another run's folder");
-    assert_fails(dt_checkpoint_save(&f->d, &f->s, -1), DT_CANTCREATE, "another run's");
+    assert_fails(dt_checkpoint_save(&f->d, &f->s), DT_CANTCREATE, "another run's");
     assert_fails(dt_checkpoint_prune(&f->d, 1, &(dt_keep){.last = 1}), DT_CANTCREATE, "another");
     assert_int_equal(unlink(folder_path(other, "options.yaml")), 0);
 
@@ -132,14 +132,14 @@ SNAPSHOT_TEST(what_a_link_leads_to_may_be_another_runs)
     snprintf(copy.path, sizeof copy.path, "%s/copy", other);
     copy.folder = open(copy.path, O_RDONLY | O_DIRECTORY);
     assert_true(copy.folder >= 0);
-    assert_ok(dt_checkpoint_save(&copy, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&copy, &f->s));
     assert_fails(dt_checkpoints_check(&f->d), DT_CANTCREATE, "its link .run says otherwise");
     assert_int_equal(unlink(folder_path(other, "big/.run")), 0);
     const struct timespec before[2] = {{0}}; /* by more than a tick of the file system's clock */
     assert_int_equal(utimensat(AT_FDCWD, folder_path(other, "big/step-0000000001"), before, 0), 0);
     for (int64_t k = 2; k <= 3; k++) {
         snapshot_fill(f, k);
-        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+        assert_ok(dt_checkpoint_save(&f->d, &f->s));
     }
     assert_ok(dt_checkpoint_prune(&f->d, 3, &(dt_keep){.last = 1}));
     assert_int_equal(access(folder_path(other, "big/step-0000000001/MANIFEST"), F_OK), 0);

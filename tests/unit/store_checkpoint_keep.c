@@ -11,7 +11,7 @@ static void save_as(fixture *f, saved what)
 {
     snapshot_fill(f, what.step);
     f->s.best = what.best;
-    assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+    assert_ok(dt_checkpoint_save(&f->d, &f->s));
 }
 
 /* "1 5 10" of the checkpoints that are there; a generation as "5-2". */

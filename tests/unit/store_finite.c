@@ -68,12 +68,12 @@ SNAPSHOT_TEST(nothing_else_is_saved)
     spoil(f, bad);
     assert_ok(dt_saver_open(&v, &f->d, f->net, false, &one));
     snapshot_fill(f, 1);
-    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_save(v, &f->s));
     for (size_t i = 0; i < SPOILED; i++) {
         snapshot_fill(f, 2 + (int64_t)i);
         f->slab[bad[i].at] = bad[i].value;
         assert_fails(dt_snapshot_finite(&f->s), DT_NUMERIC, bad[i].text);
-        assert_fails(dt_saver_save(v, &f->s, -1), DT_NUMERIC, bad[i].text);
+        assert_fails(dt_saver_save(v, &f->s), DT_NUMERIC, bad[i].text);
         assert_ok(dt_saver_wait(v));
         assert_string_equal(names_in(f, "", names), "step-0000000001");
         assert_string_equal(f->d.last, folder_path(f->checkpoints, "step-0000000001"));
@@ -81,12 +81,12 @@ SNAPSHOT_TEST(nothing_else_is_saved)
     assert_loads_step(f, f->d.last, 1);
     snapshot_fill(f, 9);
     assert_ok(dt_snapshot_finite(&f->s));
-    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_save(v, &f->s));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000001 step-0000000009");
     assert_ok(dt_saver_open(&v, &f->d, f->net, false, &one));
     f->s.proved = true; /* by a step or test: one is enough */
-    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_save(v, &f->s));
     dt_saver_close(v);
     assert_string_equal(names_in(f, "", names), "step-0000000009-2");
 }
@@ -104,7 +104,7 @@ SNAPSHOT_TEST(others_are_passed_over)
         snapshot_save(f, 1);
         snapshot_fill(f, 2);
         f->slab[bad[i].at] = bad[i].value;
-        assert_ok(dt_checkpoint_save(&f->d, &f->s, -1));
+        assert_ok(dt_checkpoint_save(&f->d, &f->s));
         assert_fails(snapshot_check(f->d.last, &at), DT_FORMAT, "is not a finite number");
         assert_fails(snapshot_load(f->d.last, &f->s, &at), DT_FORMAT, "is not a finite number");
         assert_ok(snapshot_find(f->run, found, &heard));

@@ -18,7 +18,7 @@ SNAPSHOT_TEST(snapshots_are_of_their_moment)
     assert_ok(dt_saver_wait(v)); /* nothing was asked for */
     for (int64_t k = 1; k <= 5; k++) {
         snapshot_fill(f, k);
-        assert_ok(dt_saver_save(v, &f->s, -1));
+        assert_ok(dt_saver_save(v, &f->s));
         memset(f->slab, 0xff, f->all * sizeof *f->slab); /* training goes on at once */
         f->s.at.run_step = -1;
     }
@@ -39,10 +39,10 @@ SNAPSHOT_TEST(failures_are_reported_once)
     folder_write(f->run, "checkpoints", "x", 1);
     assert_ok(dt_saver_open(&v, &f->d, f->net, false, &keep_two));
     snapshot_fill(f, 1);
-    assert_ok(dt_saver_save(v, &f->s, -1)); /* fails later, elsewhere */
+    assert_ok(dt_saver_save(v, &f->s)); /* fails later, elsewhere */
     assert_string_equal(dt_fail_text(), "");
     snapshot_fill(f, 2);
-    assert_int_not_equal(dt_saver_save(v, &f->s, -1), DT_OK);
+    assert_int_not_equal(dt_saver_save(v, &f->s), DT_OK);
     assert_non_null(strstr(dt_fail_text(), "checkpoints"));
     dt_fail_clear();
     assert_int_not_equal(dt_saver_wait(v), DT_OK); /* the second was tried all the same */
@@ -53,7 +53,7 @@ SNAPSHOT_TEST(failures_are_reported_once)
 
     unlink(folder_path(f->run, "checkpoints"));
     snapshot_fill(f, 3);
-    assert_ok(dt_saver_save(v, &f->s, -1));
+    assert_ok(dt_saver_save(v, &f->s));
     assert_ok(dt_saver_wait(v));
     assert_string_equal(f->d.last, folder_path(f->checkpoints, "step-0000000003"));
     assert_loads_step(f, f->d.last, 3);

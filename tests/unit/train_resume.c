@@ -41,7 +41,7 @@ static void save(running *t, int64_t step, char path[PATH_MAX])
 
     dt_digest_text(dt_source_digest(t->r.source), s.data_digest);
     dt_bits_class(&t->r, s.bits_class);
-    assert_ok(dt_checkpoint_save(&t->d, &s, -1));
+    assert_ok(dt_checkpoint_save(&t->d, &s));
     memcpy(path, t->d.last, PATH_MAX);
 }
 
