@@ -1,9 +1,9 @@
 /* checkpoint_state.c - state.json: where a run stands, as text that gives back every bit. */
 #include "checkpoint_internal.h"
 
-/* The state's bytes begin with the weights': one pass gives both hashes. */
-dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                        dt_digest *weights, dt_digest *all)
+/* The state's bytes begin with the weights': one pass gives both hashes. momentum NULL: none. */
+static dt_status hash_state(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
+                            dt_digest *weights, dt_digest *all)
 {
     const size_t channels = s->net->norm_channels;
     const int64_t position[2] = {epoch, step};
@@ -26,11 +26,11 @@ dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *
 {
     dt_digest part[2];
 
-    DT_TRY(dt_state_hash(&s->model, s->momentum, s->at.epoch, s->at.step, weights, all));
+    DT_TRY(hash_state(&s->model, s->momentum, s->at.epoch, s->at.step, weights, all));
     if (!s->trained.net)
         return DT_OK;
     part[0] = *all;
-    DT_TRY(dt_state_hash(&s->trained, NULL, 0, 0, NULL, &part[1]));
+    DT_TRY(hash_state(&s->trained, NULL, 0, 0, NULL, &part[1]));
     *all = dt_hash_bytes(part, sizeof part);
     return DT_OK;
 }

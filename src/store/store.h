@@ -5,16 +5,6 @@
 #include "format/format.h"
 #include "options/options.h"
 
-/* ---- A network's numbers, and their hashes -------------------------------------------- */
-
-/* XXH3-128 of weights, momentum (both in state_dict order, OIHW), running means,
- * running variances, and the position: epoch, then step, as int64. Numbers are
- * little-endian, so the hash depends on neither layouts nor ranks. Local; DT_NOMEM.
- *   momentum  [net->slab_floats]; NULL: left out, as in a model that is not trained
- *   weights   the hash of the weights alone; may be NULL */
-dt_status dt_state_hash(const dt_weights *s, const float *momentum, int64_t epoch, int64_t step,
-                        dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
-
 /* ---- Options in files ------------------------------------------------------------------ */
 
 /* The configuration file that dt_options_yaml writes. DT_NOMEM. */
@@ -125,8 +115,11 @@ typedef struct dt_snapshot {
     bool proved;                          /* its own loss is known to be finite: see dt_keep */
 } dt_snapshot;
 
-/* dt_state_hash of model, momentum and s->at. With averages *all is the hash of two digests: this
- * one, and dt_state_hash of `trained` without momentum, at epoch 0, step 0. DT_NOMEM. */
+/* XXH3-128 of the model's weights, momentum (both in state_dict order, OIHW), running means and
+ * variances, and the position: epoch, then step, as int64. Numbers are little-endian, so the hash
+ * depends on neither layouts nor ranks. With averages *all is the hash of two digests: this one,
+ * and the same of `trained` without momentum, at epoch 0, step 0. *weights: of the weights alone;
+ * weights may be NULL. DT_NOMEM. */
 dt_status dt_snapshot_hash(const dt_snapshot *s, dt_digest *weights, dt_digest *all) DT_MUST_CHECK;
 /* DT_NUMERIC names the first number that is not finite. */
 dt_status dt_snapshot_finite(const dt_snapshot *s) DT_MUST_CHECK;

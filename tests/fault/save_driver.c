@@ -81,8 +81,10 @@ static void driver_fill(driver *d, int64_t k)
 static dt_status state_hash(const driver *d, int64_t epoch, int64_t step,
                             char text[DT_DIGEST_CHARS])
 {
+    dt_snapshot s = d->s;
     dt_digest digest;
-    DT_TRY(dt_state_hash(&d->s.model, d->s.momentum, epoch, step, NULL, &digest));
+    s.at = (dt_position){.epoch = epoch, .step = step};
+    DT_TRY(dt_snapshot_hash(&s, NULL, &digest));
     dt_digest_text(digest, text);
     return DT_OK;
 }
