@@ -139,15 +139,6 @@ static dt_status test_finite(training *t, dt_test_result *test)
                                           test->loss));
 }
 
-/* Where the run ends in mid-epoch, a longer one would continue without a test: the last checkpoint
- * is of before it. */
-static dt_status save_place(training *t)
-{
-    if (!saves(t) || t->at.step == t->run->steps_per_epoch)
-        return DT_OK;
-    return save(t, (dt_save_how){.proved = true, .wait = true});
-}
-
 static dt_status end_epoch(training *t, double seconds)
 {
     dt_run *r = t->run;
@@ -158,7 +149,10 @@ static dt_status end_epoch(training *t, double seconds)
                (long long)at->epoch + 1, (long long)at->run_step,
                dt_record_seconds(DT_LANE_WAIT, 0, 1));
     DT_TRY(test_finite(t, &test));
-    DT_TRY(save_place(t));
+    /* Where the run ends in mid-epoch, a longer one would continue without a test: the last
+     * checkpoint is of before it. */
+    if (saves(t) && at->step < r->steps_per_epoch)
+        DT_TRY(save(t, (dt_save_how){.proved = true, .wait = true}));
     const dt_epoch_record record = {.epoch = at->epoch + 1,
                                     .train_loss = at->loss_sum / (double)at->images,
                                     .test = test,
@@ -167,7 +161,7 @@ static dt_status end_epoch(training *t, double seconds)
                                     .seconds = seconds,
                                     .time = dt_time()};
     DT_TRY(dt_session_line(r, dt_report_epoch(&t->session.report, &record)));
-    /* Not of an epoch that the run's end cuts short: save_place has saved its place. */
+    /* Not of an epoch that the run's end cuts short: its place has been saved. */
     DT_TRY(mark(t, DT_MARK_EPOCH));
     const bool best = at->step == r->steps_per_epoch && test.accuracy > at->best_accuracy;
     if (best) {
@@ -203,15 +197,6 @@ static dt_status train_epochs(training *t)
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
-/* The loss of a step is checked before its update: the last update has no later loss. */
-static dt_status check_finite(const training *t)
-{
-    dt_snapshot state = dt_run_snapshot(t->run);
-
-    state.at = t->at;
-    return dt_grid_knows(t->run) ? dt_snapshot_finite(&state) : DT_OK;
-}
-
 /* Names the checkpoint to resume from after a divergence. One of the last step has finite numbers,
  * but gives a loss that is not: an older one gave a finite loss, too. */
 static void name_last_good(training *t)
@@ -244,7 +229,9 @@ static dt_status finish(training *t, dt_end_record *end)
     dt_session *s = &t->session;
     const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
                             .step = r->total_steps % r->steps_per_epoch};
+    dt_snapshot state = dt_run_snapshot(r);
 
+    state.at = t->at;
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
                            .made = r->total_steps - t->from_step,
@@ -256,7 +243,8 @@ static dt_status finish(training *t, dt_end_record *end)
     DT_TRY(dt_grid_turned(r));
     DT_OBSERVE_TRY(r->observed, check, DT_CHECK_END); /* names what the hashes only show */
     DT_TRY(dt_grid_collect(r));
-    DT_TRY(dt_comm_agree(r->comm, check_finite(t)));
+    /* The loss of a step is checked before its update: the last update has no later loss. */
+    DT_TRY(dt_comm_agree(r->comm, dt_grid_knows(r) ? dt_snapshot_finite(&state) : DT_OK));
     DT_TRY(dt_run_hash(r, at, end->weights_hash, end->state_hash));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
