@@ -140,14 +140,6 @@ static void exchange_look(void *context)
         x->looked = exchange_poll(x);
 }
 
-/* Messages move only while MPI is called: while some are under way, kernels look after them. */
-static void exchange_poll_from_kernels(dt_exchange *x)
-{
-    const bool messages = x->teams > 1 && x->row->advance && x->oldest < x->started;
-
-    dt_poll_set(DT_LOOK_S, messages ? exchange_look : NULL, x);
-}
-
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
 {
     DT_TRY(x->looked);
@@ -162,7 +154,9 @@ dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done)
     if (x->folded == x->buckets)
         x->writing = false;
     DT_TRY(exchange_poll(x));
-    exchange_poll_from_kernels(x);
+    /* Messages move only while MPI is called: while some are under way, kernels look after them. */
+    const bool messages = x->teams > 1 && x->row->advance && x->oldest < x->started;
+    dt_poll_set(DT_LOOK_S, messages ? exchange_look : NULL, x);
     return DT_OK;
 }
 

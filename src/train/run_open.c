@@ -26,15 +26,6 @@ static int threads_of(const dt_comm *c, const dt_options *o)
     return threads;
 }
 
-/* Before any memory is taken, so that it lies near the threads. */
-static void open_affinity(dt_run *r)
-{
-    if (r->grid.parts > 0) /* a trial of the run that has entered it */
-        return;
-    dt_affinity_find(&r->affinity, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
-    dt_affinity_enter(&r->affinity, r->threads);
-}
-
 static dt_status open_options(dt_run *r, const dt_options *o)
 {
     r->o = *o;
@@ -51,8 +42,13 @@ static dt_status open_options(dt_run *r, const dt_options *o)
         return dt_fail(DT_CONFIG, "--no-init-head keeps the last layer of --init's model out, but "
                                   "there is no --init: give a model, or leave it out");
     r->sample_weight = strcmp(r->o.reduce, "sum") == 0 ? (double)r->o.shards : 1;
-    r->threads = r->grid.parts > 0 ? (int)o->threads : threads_of(r->comm, o);
-    open_affinity(r);
+    if (r->grid.parts > 0) { /* a trial of the run that has entered its affinity */
+        r->threads = (int)o->threads;
+    } else { /* before any memory is taken, so that it lies near the threads */
+        r->threads = threads_of(r->comm, o);
+        dt_affinity_find(&r->affinity, r->comm->machine_rank, r->comm->machine_ranks, r->threads);
+        dt_affinity_enter(&r->affinity, r->threads);
+    }
     DT_TRY(dt_precision_choose(r->o.precision, &r->precision));
     r->o.precision = dt_dtype_name(r->precision); /* a resumed run keeps it, on any CPU */
     return DT_OK;
@@ -117,24 +113,18 @@ static dt_status open_loader(dt_run *r)
 /* ---- Network and plans ------------------------------------------------------------------ */
 
 /* A wave is the rank's shards if they share statistics, all of its group where layers are cut, else
- * one. */
-static void place_shards(dt_run *r)
+ * one. Plans are of a full batch's and the last one's first shard and last: no other has another
+ * size. */
+static dt_status compile_training(dt_run *r)
 {
     const bool all = r->bn_group > 0 || dt_grid_cuts(r);
+    const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
+    const int shards = (int)r->o.shards;
     dt_wave *w = &r->contexts.wave;
 
     w->count = all ? r->grid.end - r->grid.first : 1;
     w->homes = all ? r->end_shard - r->first_shard : 1;
     w->first_home = r->first_shard - r->grid.first;
-}
-
-/* Of a full batch and of the last one the first shard and the last: no other has another size. */
-static dt_status compile_training(dt_run *r)
-{
-    const int64_t last = dt_loader_batch(r->loader, r->steps_per_epoch - 1);
-    const int shards = (int)r->o.shards;
-
-    place_shards(r);
     for (int i = 0; i < DT_MAX_PLANS; i++) {
         const int shard = i % 2 ? shards - 1 : 0;
         const int64_t size = dt_shard_size(i < 2 ? r->o.global_batch : last, shards, shard, NULL);
