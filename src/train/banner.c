@@ -46,7 +46,6 @@ static void head_training(FILE *f, const dt_run *r)
 static void head_machine(FILE *f, const dt_run *r)
 {
     const int ranks = r->comm->world, nodes = r->comm->nodes;
-    const double gib = 1024.0 * 1024.0 * 1024.0;
 
     fprintf(f, "machine    %d rank%s x %d thread%s", ranks, plural(ranks), r->threads,
             plural(r->threads));
@@ -64,9 +63,9 @@ static void head_machine(FILE *f, const dt_run *r)
     else if (r->precision == DT_F32 && isa == DT_ISA_PORTABLE)
         fprintf(f, "engine     own, in plain C here: --engine openblas is many times faster, "
                    "with other bits\n");
-    fprintf(f, "memory     %.2f GiB", (double)(r->node_bytes + dt_source_bytes(r->source)) / gib);
+    fprintf(f, "memory     %.2f GiB", dt_gib(r->node_bytes + dt_source_bytes(r->source)));
     if (r->node_free > 0)
-        fprintf(f, " of %.2f GiB free", (double)r->node_free / gib);
+        fprintf(f, " of %.2f GiB free", dt_gib(r->node_free));
     fprintf(f, "%s\n", nodes > 1 ? " on each node" : "");
 }
 

@@ -5,9 +5,7 @@
 #include "observer.h"
 #include "optim.h"
 #include "schedule.h"
-#include "store/store.h"
 #include "train.h"
-#include "report/report.h"
 
 /* A run for training needs more than the evaluation of a model. */
 typedef enum dt_purpose { DT_FOR_TRAINING, DT_FOR_EVALUATION } dt_purpose;
@@ -164,6 +162,11 @@ dt_status dt_run_broadcast(dt_run *r) DT_MUST_CHECK;
 static inline dt_exchange *dt_run_exchange(const dt_run *r)
 {
     return r->domain[DT_SLAB_HOME].exchange;
+}
+/* Bytes in GiB. Local. */
+static inline double dt_gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
 }
 /* The first lines of a run, in a person's words: one for each fact, eight at most. Local. */
 void dt_banner_print(FILE *f, const dt_run *r, const char *folder);

@@ -100,7 +100,6 @@ static size_t slabs_total(const slab_row rows[SLABS], bool shared)
 
 static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
 {
-    const double gib = 1024.0 * 1024.0 * 1024.0;
     const uint64_t saver = r->trains ? dt_saver_bytes(r->net, dt_options_average(&r->o)) : 0;
     const uint64_t whole = rows[ROW_WHOLE].bytes; /* rank 0's alone */
     const uint64_t available = dt_memory_available();
@@ -121,9 +120,8 @@ static dt_status check_memory(dt_run *r, const slab_row rows[SLABS])
                    "this run needs %.2f GiB on each node (%d ranks x %.2f GiB, activations %.2f of "
                    "them, and %.2f GiB for all), but %.2f GiB are available; lower --batch or "
                    "--image-size, or %s",
-                   (double)r->node_bytes / gib, r->comm->node_ranks, (double)rank / gib,
-                   (double)rows[ROW_ARENA].bytes / gib, (double)shared / gib,
-                   (double)available / gib, remedy);
+                   dt_gib(r->node_bytes), r->comm->node_ranks, dt_gib(rank),
+                   dt_gib(rows[ROW_ARENA].bytes), dt_gib(shared), dt_gib(available), remedy);
 }
 
 /* One block for all that the node shares. */

@@ -24,11 +24,6 @@ static dt_target target_of(const dt_session *s, const char *name, char shown[PAT
     return (dt_target){.folder = s->folder.folder, .name = name, .shown = shown};
 }
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 30);
-}
-
 /* A run that ends on a full disk has trained for nothing: look before the first step. */
 static dt_status check_room(const dt_session *s, const dt_run *r, const dt_position *at)
 {
@@ -54,12 +49,12 @@ static dt_status check_room(const dt_session *s, const dt_run *r, const dt_posit
         return dt_fail(DT_IO,
                        "the disk of run folder '%s' has %.4f GiB left, but the model needs %.4f, 1 "
                        "MiB for the run's other files included: make room or choose another --out",
-                       s->folder.path, gib(left), gib(model));
+                       s->folder.path, dt_gib(left), dt_gib(model));
     if (left < model + saves)
         dt_warn("the disk of run folder '%s' has %.4f GiB left; the model and its checkpoints "
                 "need %.4f: make room, choose another --out, or keep fewer with --save-every, "
                 "--keep-last, --keep-every, --keep-best",
-                s->folder.path, gib(left), gib(model + saves));
+                s->folder.path, dt_gib(left), dt_gib(model + saves));
     return DT_OK;
 }
 
