@@ -145,12 +145,11 @@ void dt_reduce_resize(dt_reduce *t, size_t count);
 void *dt_reduce_leaf(dt_reduce *t);
 /* The leaf is complete. Leaves are pushed in ascending order of the rank's shards. Local. */
 void dt_reduce_push(dt_reduce *t);
-/* After the rank's last leaf: *result = the value of the group of the rank's first shard, borrowed
- * until the next leaf. For a rank without shards: the value if there is one group, else NULL. Only
- * partial values of groups that lie on several ranks are sent; if there are none, nothing is.
- * Collective. */
-dt_status dt_reduce_finish(dt_reduce *t, const void **result) DT_MUST_CHECK;
-/* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's. Local. */
+/* After the rank's last leaf. Only partial values of groups that lie on several ranks are sent; if
+ * there are none, nothing is. Collective. */
+dt_status dt_reduce_finish(dt_reduce *t) DT_MUST_CHECK;
+/* After dt_reduce_finish: the value of the group of `shard`, which is one of the rank's, or any
+ * where there is one group; borrowed until the next leaf. Local. */
 const void *dt_reduce_result(const dt_reduce *t, int shard);
 
 /* ---- Gradient exchange ----------------------------------------------------------- */

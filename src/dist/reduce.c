@@ -208,7 +208,7 @@ static void level_complete(dt_reduce *t, const reduce_level *k)
     dt_fold_run(&k->fold, t->type, t->operand, result, t->count, t->scratch, 1);
 }
 
-dt_status dt_reduce_finish(dt_reduce *t, const void **result)
+dt_status dt_reduce_finish(dt_reduce *t)
 {
     const int64_t began = dt_activity_clock();
 
@@ -228,12 +228,11 @@ dt_status dt_reduce_finish(dt_reduce *t, const void **result)
                   t->passed * t->stride, began);
     t->at = 0;
     t->next = t->first;
-    *result = t->levels > 0 ? t->results : NULL;
     return DT_OK;
 }
 
 const void *dt_reduce_result(const dt_reduce *t, int shard)
 {
-    assert(shard >= t->first && shard < t->end);
+    assert((shard >= t->first && shard < t->end) || t->group == t->shards);
     return result_of(t, shard / t->group - t->first / t->group);
 }

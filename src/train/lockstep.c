@@ -66,13 +66,12 @@ static void *sync_leaf(void *context, dt_way way, size_t channels, int k)
 static dt_status sync_combine(void *context, dt_way way, size_t channels)
 {
     const lockstep *t = context;
-    const void *unused;
 
     if (t->first < t->end)
         dt_reduce_push(t->tree[way]);
     else
         sync_resize(t, way, channels);
-    return dt_reduce_finish(t->tree[way], &unused);
+    return dt_reduce_finish(t->tree[way]);
 }
 
 static const void *sync_result(void *context, dt_way way, int k)

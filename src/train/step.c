@@ -100,18 +100,16 @@ typedef struct sums {
 
 static dt_status sum_up(dt_run *r, sums *s, bool save)
 {
-    const void *loss = NULL, *moments = NULL;
-
     dt_activity_phase(DT_AT_exchange);
     *s = (sums){.asked = {save, dt_signals_stop() != 0}};
     for (int d = 0; d < r->domains; d++)
         DT_TRY(dt_exchange_finish(r->domain[d].exchange, &s->gradient[d]));
     if (r->comm->world > r->o.shards) /* some have no leaf for it */
         DT_TRY(dt_comm_max_i64(r->comm, s->asked, 2));
-    DT_TRY(dt_reduce_finish(r->loss_tree, &loss));
-    DT_TRY(dt_reduce_finish(r->moment_tree, &moments));
-    s->loss = loss;
-    s->moments = moments;
+    DT_TRY(dt_reduce_finish(r->loss_tree));
+    DT_TRY(dt_reduce_finish(r->moment_tree));
+    s->loss = dt_reduce_result(r->loss_tree, 0);
+    s->moments = dt_reduce_result(r->moment_tree, 0);
     if (r->comm->world <= r->o.shards) {
         s->asked[0] = s->loss[DT_SUM_SAVE] > 0;
         s->asked[1] = s->loss[DT_SUM_STOP] > 0;

@@ -9,7 +9,6 @@
 static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k), size_t count,
                        const dt_fold_type *type, void *to)
 {
-    const void *sum = NULL;
     dt_reduce *tree = NULL;
 
     assert_ok(dt_reduce_create(&tree, comm, SYNC_SHARDS, count, type, SYNC_SHARDS));
@@ -17,8 +16,8 @@ static void sum_shards(const wave *t, const void *(*value)(const wave *t, int k)
         memcpy(dt_reduce_leaf(tree), value(t, k), count * type->bytes);
         dt_reduce_push(tree);
     }
-    assert_ok(dt_reduce_finish(tree, &sum));
-    memcpy(to, sum, count * type->bytes);
+    assert_ok(dt_reduce_finish(tree));
+    memcpy(to, dt_reduce_result(tree, 0), count * type->bytes);
     dt_reduce_destroy(tree);
 }
 
