@@ -227,11 +227,11 @@ static dt_status finish(training *t, dt_end_record *end)
 {
     dt_run *r = t->run;
     dt_session *s = &t->session;
-    const dt_position at = {.epoch = r->total_steps / r->steps_per_epoch,
-                            .step = r->total_steps % r->steps_per_epoch};
     dt_snapshot state = dt_run_snapshot(r);
 
-    state.at = t->at;
+    state.at = (dt_position){.epoch = r->total_steps / r->steps_per_epoch,
+                             .step = r->total_steps % r->steps_per_epoch,
+                             .run_step = r->total_steps};
     dt_activity_phase(DT_AT_end);
     *end = (dt_end_record){.steps = r->total_steps,
                            .made = r->total_steps - t->from_step,
@@ -245,7 +245,7 @@ static dt_status finish(training *t, dt_end_record *end)
     DT_TRY(dt_grid_collect(r));
     /* The loss of a step is checked before its update: the last update has no later loss. */
     DT_TRY(dt_comm_agree(r->comm, dt_grid_knows(r) ? dt_snapshot_finite(&state) : DT_OK));
-    DT_TRY(dt_run_hash(r, at, end->weights_hash, end->state_hash));
+    DT_TRY(dt_run_hash(r, state.at, end->weights_hash, end->state_hash));
     const dt_field field[] = {{"weights at the end", end->weights_hash},
                               {"state at the end", end->state_hash}};
     DT_TRY(dt_comm_same(r->comm, field, 2));
@@ -281,21 +281,21 @@ static dt_status check_place(const dt_run *r, const char *path, const dt_positio
 }
 
 /* On rank 0: the folder, and where the run begins in it. */
-static dt_status restore(training *t, char path[PATH_MAX])
+static dt_status restore(training *t)
 {
     const dt_run *r = t->run;
 
     DT_TRY(dt_session_take(&t->session, r));
-    DT_TRY(dt_resume(t->run, &t->session.folder, path, &t->at));
-    if (!path[0])
+    DT_TRY(dt_resume(t->run, &t->session.folder, t->from, &t->at));
+    if (!t->from[0])
         return DT_OK;
-    DT_TRY(check_place(r, path, &t->at));
+    DT_TRY(check_place(r, t->from, &t->at));
     if (!t->session.folder.resumed) { /* lines and the best checkpoint stay in the other folder */
         t->at.metrics_bytes = 0;
         t->at.best_accuracy = -1;
         t->at.best_epoch = -1;
     }
-    dt_note("resumed from %s at epoch %lld step %lld", path, (long long)t->at.epoch + 1,
+    dt_note("resumed from %s at epoch %lld step %lld", t->from, (long long)t->at.epoch + 1,
             (long long)t->at.step + 1);
     return DT_OK;
 }
@@ -308,7 +308,6 @@ static dt_status begin(training *t)
     const dt_option_form every = dt_option_meaning(&dt_save_every_syntax, r->o.save_every);
     const double stop_s =
         dt_option_meaning(&dt_stop_after_syntax, r->o.stop_after).save_every.seconds;
-    char path[PATH_MAX] = "";
     const bool leads = r->comm->rank == 0, resumes = strcmp(r->o.resume, "never") != 0;
 
     dt_signals_defer(); /* and all ranks have, before rank 0 writes anything */
@@ -317,10 +316,10 @@ static dt_status begin(training *t)
     t->save_s = every.save_every.seconds;
     t->save_epochs = strcmp(r->o.keep_every, "epoch") == 0;
     t->at = (dt_position){.best_accuracy = -1, .best_epoch = -1};
-    DT_TRY(dt_comm_agree(r->comm, leads ? restore(t, path) : DT_OK));
+    DT_TRY(dt_comm_agree(r->comm, leads ? restore(t) : DT_OK));
     if (resumes)
-        DT_TRY(dt_comm_bcast(r->comm, path, sizeof path, 0));
-    if (!path[0]) {
+        DT_TRY(dt_comm_bcast(r->comm, t->from, sizeof t->from, 0));
+    if (!t->from[0]) {
         DT_TRY(dt_run_init(r));
         DT_TRY(dt_grid_collect(r));
     }
@@ -329,13 +328,12 @@ static dt_status begin(training *t)
         DT_TRY(dt_run_broadcast(r));
     }
     t->saved_s = dt_seconds();
-    memcpy(t->from, path, sizeof t->from);
     t->from_step = t->at.run_step;
-    t->whole = strcmp(r->o.resume, "auto") == 0 && path[0] && t->at.step == 0 &&
+    t->whole = strcmp(r->o.resume, "auto") == 0 && t->from[0] && t->at.step == 0 &&
                t->at.run_step == r->total_steps;
     if (r->o.save_shards)
         DT_TRY(dt_session_pieces->check(&t->session, r));
-    DT_TRY(dt_comm_agree(r->comm, dt_session_begin(&t->session, r, &t->at, path)));
+    DT_TRY(dt_comm_agree(r->comm, dt_session_begin(&t->session, r, &t->at, t->from)));
     dt_status st = DT_OK;
     DT_OBSERVE_OPEN(st, t->observed, set_up, r->comm, &r->o, r,
                     leads ? t->session.folder.path : NULL);
