@@ -92,20 +92,14 @@ static dt_status session_open(dt_session *s, const dt_run *r, const dt_position 
     return dt_report_open(&s->report, r->o.log_style, &setup);
 }
 
-/* The other ranks: the Ascend tutorial's devices have a log each. */
-static dt_status session_open_other(dt_session *s, const dt_run *r)
+dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at, const char *from)
 {
     const bool prints = strcmp(r->o.log_style, "mindspore") == 0 && own_output();
 
-    return prints ? dt_report_open(&s->report, r->o.log_style,
-                                   &(dt_report_setup){.out = stdout, .own = true})
-                  : DT_OK;
-}
-
-dt_status dt_session_begin(dt_session *s, const dt_run *r, const dt_position *at, const char *from)
-{
-    if (!s->leads)
-        return session_open_other(s, r);
+    if (!s->leads) /* the Ascend tutorial's devices have a log each */
+        return prints ? dt_report_open(&s->report, r->o.log_style,
+                                       &(dt_report_setup){.out = stdout, .own = true})
+                      : DT_OK;
     const dt_status st = session_open(s, r, at);
 
     if (st != DT_OK && s->folder.created) { /* nothing stays of a run that could not begin */
