@@ -231,11 +231,10 @@ static inline void norm_moments_as(const dt_call *c, int64_t block, int64_t firs
 }
 
 /* Merge a block of n rows into the moments of the `before` rows before it. */
-static inline void norm_fold(double *restrict mean, double *restrict m2, float *const work[3],
-                             double before, double n, int64_t channels)
+static inline void norm_fold(double *restrict mean, double *restrict m2, const float *shift,
+                             int64_t stride, double before, double n, int64_t channels)
 {
-    const float *restrict shift = work[0], *restrict sum = work[1];
-    const float *restrict square = work[2];
+    const float *restrict sum = shift + stride, *restrict square = sum + stride;
     const double inverse = 1 / n;
 
 #pragma omp simd
@@ -261,10 +260,8 @@ static inline void norm_merge_lanes(const dt_call *c, int64_t at, int64_t lanes)
         double part_mean[NORM_LANES] = {0}, part_m2[NORM_LANES] = {0}, n = 0;
         for (int64_t b = dt_norm_part(rows, part); b < dt_norm_part(rows, part + 1); b++) {
             const dt_rows_block block = dt_rows_at(rows, b);
-            float *const work[3] = {dt_norm_work(c, DT_FORWARD, b, 0) + at,
-                                    dt_norm_work(c, DT_FORWARD, b, 1) + at,
-                                    dt_norm_work(c, DT_FORWARD, b, 2) + at};
-            norm_fold(part_mean, part_m2, work, n, (double)dt_rows_in(&block), lanes);
+            const float *work = dt_norm_work(c, DT_FORWARD, b, 0) + at;
+            norm_fold(part_mean, part_m2, work, a.stride, n, (double)dt_rows_in(&block), lanes);
             n += (double)dt_rows_in(&block);
         }
 #pragma omp simd

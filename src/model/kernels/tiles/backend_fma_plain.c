@@ -61,5 +61,5 @@ const dt_tile_backend dt_tile_backend_fma_plain = {
     .chunk = 6,
     .product = 200,
     .multiply = floats_multiply,
-    FLOATS_WORK,
+    FLOATS_WORK(floats),
 };

@@ -29,8 +29,8 @@ static inline void floats_pack_columns(const float *from, size_t row, void *to)
             ((float *)to)[k * DT_TILE + c] = from[(size_t)c * row + (size_t)k];
 }
 
-#define FLOATS_WORK                                                                                \
+#define FLOATS_WORK(packs) /* whose pack_rows and pack_columns */                                  \
     .gather = plain_gather, .window = plain_window, .turn_left = floats_turn_left,                 \
-    .turn_right = floats_turn_right, .pack_rows = floats_pack_rows,                                \
-    .pack_columns = floats_pack_columns
+    .turn_right = floats_turn_right, .pack_rows = packs##_pack_rows,                               \
+    .pack_columns = packs##_pack_columns
 #endif

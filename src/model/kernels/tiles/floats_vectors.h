@@ -132,9 +132,36 @@ static void vec_multiply(float *sums, const dt_tile_run *run, int runs, int rows
         vec_finish(out, sums);
 }
 
+/* ---- Packed weights -------------------------------------------------------------------------- */
+
+/* They are larger than caches: a block is stored past these, while the block `next` is fetched. */
+static void vec_pack(const float *from, size_t row, const float *next, size_t next_row, float *to)
+{
+    for (int r = 0; r < DT_TILE; r++, from += row, next += next_row, to += DT_TILE) {
+        __builtin_prefetch(next);
+        __builtin_prefetch(next + DT_TILE / 2);
+        for (int c = 0; c < DT_TILE; c += VEC)
+            vec_stream(to + c, vec_load(from + c));
+    }
+}
+
+/* The reduction's next block: the 32 rows below; or 32 columns on. */
+static void vec_pack_rows(const float *from, size_t row, void *to)
+{
+    vec_pack(from, row, from + DT_TILE * row, row, to);
+}
+
+static void vec_pack_columns(const float *from, size_t row, void *to)
+{
+    float turned[DT_TILE_AREA];
+
+    floats_pack_columns(from, row, turned);
+    vec_pack(turned, DT_TILE, from + DT_TILE, row, to);
+}
+
 #define VEC_BACKEND(text, set)                                                                     \
     {                                                                                              \
         .name = text, .type = DT_F32, .isa = set, .chunk = 8, .product = 4,                        \
-        .multiply = vec_multiply, FLOATS_WORK                                                      \
+        .multiply = vec_multiply, FLOATS_WORK(vec)                                                 \
     }
 #endif
