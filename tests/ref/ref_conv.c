@@ -269,7 +269,7 @@ static void check_listed(const dt_tile_backend *b)
 
 /* Sanitizers make a convolution some ten times slower. */
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 12, EACH_WINDOW = 12, EACH_OTHER = 44 };
+enum { TRIALS = 8, EACH_WINDOW = 24, EACH_OTHER = 88 };
 #else
 enum { TRIALS = 40, EACH_WINDOW = 1, EACH_OTHER = 11 };
 #endif
