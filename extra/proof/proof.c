@@ -259,7 +259,8 @@ const char *dt_proof_mark(const char *run, dt_sha out)
              : st != DT_OK || p.why ? "broken"
                                     : p.link[p.links - 1].link);
     dt_proof_close(&p);
-    dt_fail_clear();
+    if (st != DT_OK)
+        dt_fail_clear();
     return out;
 }
 
