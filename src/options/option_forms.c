@@ -12,13 +12,20 @@ dt_option_form dt_option_meaning(const dt_option_syntax *syntax, const char *tex
 
 static bool parse_bn(const char *text, dt_option_form *f)
 {
-    const size_t prefix = strlen("group:");
+    static const struct {
+        const char *name;
+        int64_t group;
+    } words[] = {{"local", 0}, {"sync", INT64_MAX}, {"node", -1}};
+    static const char prefix[] = "group:";
     const char *end;
 
-    f->bn = strcmp(text, "local") == 0 ? 0 : strcmp(text, "sync") == 0 ? INT64_MAX : -1;
-    return dt_words_have(" local sync node", text) ||
-           (strncmp(text, "group:", prefix) == 0 && dt_whole_parse(text + prefix, &end, &f->bn) &&
-            *end == '\0' && f->bn > 0);
+    for (size_t i = 0; i < DT_COUNT_OF(words); i++)
+        if (strcmp(text, words[i].name) == 0) {
+            f->bn = words[i].group;
+            return true;
+        }
+    return strncmp(text, prefix, sizeof prefix - 1) == 0 &&
+           dt_whole_parse(text + sizeof prefix - 1, &end, &f->bn) && *end == '\0' && f->bn > 0;
 }
 const dt_option_syntax dt_bn_syntax = {
     parse_bn, "local (each shard's own statistics), sync (all shards), node (the shards of a node) "
@@ -26,19 +33,25 @@ const dt_option_syntax dt_bn_syntax = {
 
 static bool parse_save_every(const char *text, dt_option_form *f)
 {
+    static const struct {
+        const char *unit;
+        double seconds;
+    } table[] = {{"s", 1}, {"m", 60}, {"h", 3600}};
     const char *end;
     double x;
 
+    f->save_every.steps = 0;
+    f->save_every.seconds = 0;
     if (!dt_real_parse(text, &end, &x) || x < 0 || x >= 1e12)
         return false;
-    const bool steps = *end == '\0' && x == floor(x);
-    const double unit_s = strcmp(end, "s") == 0   ? 1
-                          : strcmp(end, "m") == 0 ? 60
-                          : strcmp(end, "h") == 0 ? 3600
-                                                  : 0;
-    f->save_every.steps = steps ? (int64_t)x : 0;
-    f->save_every.seconds = x * unit_s;
-    return steps || f->save_every.seconds > 0;
+    if (*end == '\0' && x == floor(x)) {
+        f->save_every.steps = (int64_t)x;
+        return true;
+    }
+    for (size_t i = 0; i < DT_COUNT_OF(table); i++)
+        if (strcmp(end, table[i].unit) == 0)
+            f->save_every.seconds = x * table[i].seconds;
+    return f->save_every.seconds > 0;
 }
 const dt_option_syntax dt_save_every_syntax = {
     parse_save_every, "a number of steps, or a time like 30s, 10m or 2h; 0 for never"};
