@@ -19,7 +19,7 @@ dt_status dt_mode_take(dt_options *o, int world) DT_MUST_CHECK; /* dt_options_mo
 
 /* ---- Which layers: strategies ---------------------------------------------------------- */
 
-/* Which of the net's operations (net->own->node) a strategy cuts, with those behind a cut one.
+/* Which of the net's operations (net->own->node) a strategy cuts, and which follow a cut layer.
  *   strategy  as in dt_model_opts
  *   cut       [net->ops]
  *   returns   DT_CONFIG: it cannot be read, or names an operation that the network has not */
@@ -27,8 +27,8 @@ dt_status dt_strategy_cuts(const dt_net *net, const char *strategy, bool *cut) D
 /* Which convolutions and linear layers a pattern names: fits[net->ops]. DT_CONFIG: none. */
 dt_status dt_strategy_find(const dt_net *net, const char *pattern, bool *fits) DT_MUST_CHECK;
 /* The file that --strategy @FILE names, in YAML, or in MindSpore's JSON: o->strategy becomes its
- * line of words, which is kept in `line`, and other options that it names are set. DT_CONFIG, with
- * line and column, where one is given otherwise, too. */
+ * line of words, which is kept in `line`, and other options that it names are set. DT_CONFIG names
+ * line and column, also of an option that contradicts a given one. */
 dt_status dt_strategy_read(dt_options *o, char line[DT_OPTION_CHARS]) DT_MUST_CHECK;
 /* The same of a text that is in memory; path: what messages call it. */
 dt_status dt_strategy_parse(dt_options *o, const char *path, const char *text, size_t length,
@@ -49,14 +49,14 @@ typedef struct dt_move {
     const void *source;     /* this context's, in the layout `from`; NULL: has none of it */
     void *target;           /* in the layout `to`; NULL: needs none, or has it where it lies */
 } dt_move;
-/* Of step i, which moves something that way; without memory. */
+/* The move that step i makes in that direction; source and target are not set. */
 dt_move dt_plan_move(const dt_plan *p, int i, dt_way way);
 
-/* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut, from a plan of
- * any of their parts. dt_options_check has resolved the options. */
+/* Bytes that a rank of a run on `world` ranks sends in a step where layers are cut. The plan may be
+ * any part's. dt_options_check has resolved the options. */
 typedef struct dt_traffic {
     uint64_t values;  /* bytes: activations, their gradients and moments */
-    uint64_t weights; /* of which other ranks read their input channels */
+    uint64_t weights; /* bytes of own pieces that other ranks copy by input */
     /* Bytes of gradients, if each rank is a node, and each gradient goes to the rank that sums it
      * up and back; and if nothing were cut. */
     double gradients, gradients_uncut;
@@ -69,8 +69,8 @@ uint64_t dt_traffic_row(const dt_plan *plan, int i, const dt_options *o, int wor
 /* Step i as a plan describes it: */
 typedef struct dt_split_row {
     char layout[2][20]; /* "cut"; of a move "home -> whole"; then the same of gradients */
-    /* Of a layer that can be cut: images of a group above which moves take more bytes than the
-     * gradient that is spared. */
+    /* Cutting a layer saves bytes up to so many images of a group; above, its moves take more
+     * than the gradient that is not sent. */
     double pays_below;
 } dt_split_row;
 dt_split_row dt_split_row_get(const dt_plan *p, int i);
@@ -94,7 +94,7 @@ typedef struct dt_search_node {
     int in[2];            /* nodes whose values it reads, -1: none */
     int readers;          /* of its value */
     bool flat;            /* a linear layer over pixels: its own features are no channels */
-    double bytes[2];      /* of what it makes, and of its gradient; of the images' 0 */
+    double bytes[2];      /* of its value, and of the value's gradient (images: 0) */
     double floats;        /* of its parameters */
     double seconds[2][2]; /* [whole, cut][forward, backward] */
 } dt_search_node;
@@ -110,11 +110,11 @@ typedef struct dt_search_costs {
     dt_search_node node[DT_SEARCH_NODES];
     int nodes;
     int parts;                     /* ranks of a group; 1: nothing can be cut */
-    int homes, shards;             /* at most, of a rank and of a group */
+    int homes, shards;             /* the most shards of a rank, of a group */
     int waves;                     /* of a rank; gradients are sent in the last one */
     double latency, per_byte;      /* seconds */
-    double exchange[2], update[2]; /* seconds for a float: of all ranks' parameters, own pieces */
-    double hides;                  /* of computing, the part behind which messages are under way */
+    double exchange[2], update[2]; /* seconds per float: [0] whole parameters, [1] own pieces */
+    double hides;                  /* the part of computing during which messages move */
     double bytes;                  /* of memory that a rank takes, about */
 } dt_search_costs;
 
@@ -124,18 +124,18 @@ typedef struct dt_search_time {
     double sent;                                   /* bytes of moves that a rank sends */
 } dt_search_time;
 
-/* The time of a step if the layers of cut [nodes] are cut; other nodes' are not read. */
+/* The time of a step if layers with cut[i] are cut; cut [nodes], read for layers only. */
 dt_search_time dt_search_time_of(const dt_search_costs *c, const bool *cut);
-/* cut [nodes] = the strategy of least time, what it takes is returned. From nothing cut and from
- * all cut, some of a few neighbouring layers change sides as long as that is sooner. */
+/* Set cut [nodes] to the quickest strategy found, and return its time. Beginning with nothing cut,
+ * then with all cut, any of six neighbouring layers are flipped as long as a step gets quicker. */
 dt_search_time dt_search_best(const dt_search_costs *c, bool *cut);
 
 /* The nodes of c become the images, the network's operations and the loss, without seconds, for a
  * shard of so many images. Local. */
 void dt_costs_graph(dt_search_costs *c, const dt_net *net, double images, dt_dtype type);
-/* Measure a step of this rank where groups of `parts` ranks cut layers. First for 1 part, where the
- * graph is made, then with the same c for others. r has its options, network and data, and nothing
- * else. The first rank of a node measures, others may. Agreed. Collective. */
+/* Measure a step of this rank where groups of `parts` ranks cut layers. Call it for 1 part first,
+ * which makes the graph, then with the same c for more. r has its options, network and data, and
+ * nothing else. The first rank of a node must measure, others may. Agreed. Collective. */
 dt_status dt_costs_measure(dt_run *r, int parts, dt_search_costs *c) DT_MUST_CHECK;
 
 /* ---- Moves ------------------------------------------------------------------------------- */
@@ -159,10 +159,10 @@ dt_status dt_moves_add(dt_moves *m, const dt_rect *r) DT_MUST_CHECK;
 /* After the last one. DT_NOMEM, DT_UNSUPPORTED: more than MPI can count. Agreed. Collective. */
 dt_status dt_moves_seal(dt_moves *m) DT_MUST_CHECK;
 void dt_moves_destroy(dt_moves *m); /* NULL: nothing. Collective */
-/* What the key's rectangles read is final, and their targets are free, until dt_moves_wait has
- * returned. Keys are started in the same order on all ranks. No call waits for another rank. */
+/* Start the key's copies. Until dt_moves_wait has returned, the caller must not change their
+ * sources or touch their targets. All ranks start keys in the same order. Waits for no rank. */
 dt_status dt_moves_start(dt_moves *m, int key) DT_MUST_CHECK;
-/* Until the key's targets are written and its sources may change. Waits for the ranks that have a
+/* Wait until the key's targets are written and its sources may change: for the ranks that have a
  * part in it. */
 dt_status dt_moves_wait(dt_moves *m, int key) DT_MUST_CHECK;
 #endif

@@ -44,8 +44,8 @@ double dt_time(void);
 /* ---- Looking after something else ----------------------------------------------------- */
 
 /* From now on dt_poll, called by this thread, calls run(context) at most once in `every_s` seconds,
- * counted from now. `run` must neither change nor read data of dt_poll's callers. run NULL removes
- * the `run` of the context, which is not NULL. A thread has room for 4; more are ignored. */
+ * counted from now. `run` must neither change nor read data of dt_poll's callers. NULL removes the
+ * context's, which is not NULL itself. A thread has room for 4, more are ignored. */
 void dt_poll_set(double every_s, void (*run)(void *context), void *context);
 /* Called between pieces of long work, by any thread; a piece takes a millisecond or less. */
 void dt_poll(void);
@@ -81,7 +81,7 @@ void dt_append_mend(int fd);
  * disk is full. */
 dt_status dt_parents_make(const char *path) DT_MUST_CHECK;
 
-/* Another process of the same user and machine can open an open file, named or not, by this. */
+/* With this another process of the same user can open a file that this one has open. */
 typedef struct dt_lent {
     int64_t pid, fd; /* fd < 0: there is none */
     uint64_t device, inode;
@@ -116,8 +116,8 @@ dt_status dt_log_into(const char *folder) DT_MUST_CHECK;
 void dt_log_notes(bool shown);
 /* A line from any thread: to stderr and into the file. */
 void dt_log_line(const char *line);
-/* The bytes of the UTF-8 sequence that text, which is not empty, begins with, and its character;
- * 0: there is none. */
+/* How many bytes the UTF-8 sequence at the start of text has, and in *code its character; 0: it is
+ * no UTF-8. text is not empty. */
 int dt_utf8_bytes(const char *text, uint32_t *code);
 /* Make a text one harmless line: control characters and bytes that are no UTF-8 become '?'. */
 void dt_log_shown(char *text);
@@ -335,7 +335,7 @@ static inline dt_bf16 dt_f32_to_bf16(float f)
     return (dt_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
 }
 
-/* IEEE 754 binary16, without branches, too, and subnormals, which a program may flush to 0. */
+/* IEEE 754 binary16, also without branches. Subnormals are right in programs that flush them. */
 typedef uint16_t dt_f16;
 static inline float dt_f16_to_f32(dt_f16 x)
 {

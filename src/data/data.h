@@ -27,12 +27,12 @@ typedef struct dt_source_info {
  *           are allowed (fewer train files, unknown hashes) are noted in the log. */
 dt_status dt_source_open(dt_source **s, const char *path, int64_t subset,
                          uint32_t seed) DT_MUST_CHECK;
-/* Call this right after dt_source_open. It makes `images` training images, always the same ones,
- * the test images; 0 changes nothing. DT_CONFIG: no training image would be left. DT_NOMEM. */
+/* Call this right after dt_source_open. It takes `images` training images, always the same ones,
+ * as the test images; 0 changes nothing. DT_CONFIG: no training image would be left. DT_NOMEM. */
 dt_status dt_source_hold_out(dt_source *s, int64_t images) DT_MUST_CHECK;
-/* Call this before dt_source_bytes. It sets the size of PNG and JPEG images in memory; the network
- * takes side x side. height > 0: height x width. Else pictures to predict: side x side. Else the
- * first image's size, divided by the largest whole number that leaves at least side x side. */
+/* Call this before dt_source_bytes. The network takes side x side. PNG and JPEG images have
+ * in memory: height x width, if height > 0; else side x side, if they are to be predicted; else the
+ * first one's size, divided by the largest whole number that leaves at least side x side. */
 void dt_source_fit(dt_source *s, int side, int height, int width);
 void dt_source_close(dt_source *s);
 const dt_source_info *dt_source_describe(const dt_source *s);
@@ -51,8 +51,8 @@ dt_digest dt_source_digest(const dt_source *s);
 /* One image, [height][width][3] uint8 inside the source's memory, and its label. */
 const uint8_t *dt_source_image(const dt_source *s, bool test, int64_t i, int32_t *label);
 
-/* The mean of p p' over all patches p of so many training images, evenly spread, since folders have
- * them class by class; normalised by that name, at the size they have in memory. Local. */
+/* The mean of p p' over all patches p of so many training images, normalised so, at their size in
+ * memory. The images are evenly spread, because folders list them class by class. Local. */
 void dt_source_patches(const dt_source *s, const char *normalize, int64_t images,
                        double out[DT_PATCH][DT_PATCH]);
 
@@ -68,9 +68,9 @@ int dt_source_serve(int argc, char **argv);
     X(airbench, 0.4914f, 0.4822f, 0.4465f, 0.2470f, 0.2435f, 0.2616f)
 /* False: there is no such name, and nothing is written. */
 bool dt_normalize_find(const char *name, float mean[3], float std[3]);
-/* Name, padding on each side before the crop, whether it is the image mirrored (else black),
- * horizontal flip, whether it alternates: an image's first side is random, then the two take turns,
- * epoch by epoch (Keller Jordan, arXiv 2404.00498, section 3.6; its program pads by 2). */
+/* Name; padding on each side before the crop; whether it mirrors the image (else black); whether
+ * images are flipped; whether flips alternate: an image's first side is random, then both take
+ * turns, epoch by epoch (Keller Jordan, arXiv 2404.00498, section 3.6; its program pads by 2). */
 #define DT_AUGMENT_LIST(X)                                                                         \
     X(cifar, 4, false, true, false)                                                                \
     X(alternate, 4, false, true, true)                                                             \
@@ -117,7 +117,7 @@ int64_t dt_shard_size(int64_t n, int shards, int shard, int64_t *first);
 void dt_loader_train(dt_loader *l, int64_t epoch, int64_t step, int shard, void *images,
                      int32_t *labels);
 /* Test images [first, first + count), normalised and resized only. shift: moved by so many pixels
- * up and left, what appears being the image mirrored; flip: then their mirror images. */
+ * up and left, with mirrored edges; flip: then flipped horizontally. */
 void dt_loader_test(dt_loader *l, int64_t first, int64_t count, int shift, bool flip, void *images,
                     int32_t *labels);
 #endif

@@ -19,10 +19,10 @@ typedef struct dt_comm { /* read only */
     struct dt_comm_own *own;         /* private: comm.h */
 } dt_comm;
 
-/* Start MPI, or, if not `mpi`, which dt_comm_launched knows, open a world of one without it. Ranks
- * are renumbered by (node, rank on the node), so that the ranks of a node are neighbours. Sets the
- * log's rank. A failure is this rank's alone. After it *c is NULL, or good for two things: read its
- * world, and call dt_comm_abort (in a world of one also dt_comm_close). Collective. */
+/* mpi (dt_comm_launched knows): start MPI; else open a world of one without it. Ranks are
+ * renumbered by (node, rank on the node), so that the ranks of a node are neighbours. Sets the
+ * log's rank. A failure is this rank's alone; after it *c is NULL, or the caller may only read its
+ * world and call dt_comm_abort (in a world of one also dt_comm_close). Collective. */
 dt_status dt_comm_open(dt_comm **c, bool mpi, int *argc, char ***argv) DT_MUST_CHECK;
 /* From now on an agreement on c prints nothing: its text is in each rank's record, as a caller
  * of a library wants it. Local. */
@@ -46,15 +46,15 @@ const char *dt_comm_version(void); /* "Open MPI v4.1.4, ..." Local */
 
 /* ---- asked.c: how many ranks were meant, all Local, at any time ------------------------ */
 
-/* How many ranks were asked for: set for those of this host by dtrain --np and dtrain launch. */
+/* This variable tells a host's ranks how many were asked for; dtrain --np and launch set it. */
 #define DT_ASKED_VARIABLE "DTRAIN_NP"
 /* Whether a launcher, such as mpirun, has started this process as one rank of several. */
 bool dt_comm_launched(void);
 /* How many processes the launcher has started, and in *rank which of them this is, from 0. 1: this
  * one alone, or there is no launcher; 0: it does not say. */
 int64_t dt_comm_launcher(int64_t *rank);
-/* If an mpirun has started this process as a rank, what the processes are called that start its
- * ranks, a space before each; else NULL. */
+/* Names of the processes by which mpirun starts ranks, a space before each; NULL: this process is
+ * no rank of an mpirun. */
 const char *dt_comm_mpirun(void);
 /* True if this process must not start ranks: it is one of several, each of which would start a
  * separate run, or it is a rank of mpirun, and Open MPI's mpirun does not start from a rank. */
@@ -90,7 +90,7 @@ dt_status dt_comm_max_i64(dt_comm *c, int64_t *x, size_t count) DT_MUST_CHECK;
 dt_status dt_comm_gather(dt_comm *c, const void *mine, void *all, size_t bytes) DT_MUST_CHECK;
 
 /* Events of DT_LANE_WAIT in the record (base.h): all ranks have the same, in the same order. The
- * rank that was in one for the shortest time came last: the others waited for it. In `statistics`
+ * rank that spent the shortest time in one came last: the others waited for it. In `statistics`
  * only ranks with shards of the same groups wait for each other. */
 #define DT_COLLECTIVE_LIST(X)                                                                      \
     X(barrier)                                                                                     \
@@ -115,8 +115,8 @@ dt_status dt_node_slab_create(dt_slab *s, dt_comm *c, size_t bytes, const char *
 void dt_shards_of(int shards, int world, int rank, int *first, int *end);
 
 /* A tree over `count` ranks, or teams, may have two levels: neighbours form groups. Returns a
- * group's size: the divisor of `count` with the fewest messages per rank over both levels;
- * `count`, which means one level, if it is at most `few`, or prime. Local. */
+ * group's size: `count` (one level) if it is at most `few`, or prime; else its divisor with the
+ * fewest messages per rank over both levels. Local. */
 enum { DT_FEW = 16 };
 int dt_fold_group(int count, int few);
 
@@ -167,8 +167,8 @@ const void *dt_reduce_result(const dt_reduce *t, int shard);
 /* Compression of a leaf before it is summed, by extra/compress:
  *   bf16   it is rounded to bf16
  *   2bit   it becomes -threshold, 0 or +threshold; what is left is added to the shard's next leaf.
- *          Whole numbers of thresholds are summed, so every exchange is exact. NaN and infinity
- *          become NaN */
+ *          Whole numbers of thresholds are summed, so every exchange is exact; a resumed run is
+ *          not, since checkpoints lack what is left. NaN and infinity become NaN */
 #define DT_COMPRESS_LIST(X) X(none) X(bf16) X(2bit)
 
 typedef struct dt_span {
@@ -206,8 +206,8 @@ dt_status dt_exchange_create(dt_exchange **x, dt_comm *c, const dt_exchange_opts
 /* Before the first leaf. DT_NOMEM. Agreed. Collective.
  *   memory  as needed: zeroed, 64-byte aligned; borrowed until close */
 dt_status dt_exchange_open(dt_exchange *x, float *memory) DT_MUST_CHECK;
-/* Waits for no other rank. Returns whether the memory may be given back: false in the middle of a
- * step if its messages may still use the memory, until the process ends. NULL: true. */
+/* Waits for no other rank. Returns whether the memory may be given back: false, only in the
+ * middle of a step, if messages may use it until the process ends. NULL: true. */
 bool dt_exchange_close(dt_exchange *x);
 const char *dt_exchange_name(const dt_exchange *x); /* of the chosen one */
 bool dt_exchange_exact(const dt_exchange *x);
@@ -219,9 +219,9 @@ float *dt_exchange_leaf(dt_exchange *x);
 #define DT_LOOK_S 0.002 /* seconds between two polls of messages from kernels */
 /* The first `floats_done` floats of that slab (`lockstep`: of all slabs) are final. The call adds
  * complete buckets to the rank's partial sums, starts to send these if the shard is the rank's
- * last, and lets MPI progress; until finish, dt_poll on this thread does that, too, while messages
- * are under way. floats_done == floats ends the shard; more calls until the next leaf are harmless.
- * No call waits for another rank, but all ranks must call it in the same order. */
+ * last, and lets MPI progress; until finish, dt_poll on this thread lets MPI progress, too, while
+ * messages are under way. floats_done == floats ends the shard; more calls until the next leaf are
+ * harmless. Waits for no other rank, but all ranks must call it in the same order. */
 dt_status dt_exchange_ready(dt_exchange *x, size_t floats_done) DT_MUST_CHECK;
 typedef struct dt_exchange_sum {
     const float *sum;     /* [floats], valid inside the spans until the next leaf */

@@ -42,7 +42,7 @@ typedef struct dt_param {
     dt_param_kind kind;
     int rank;       /* 4: OIHW, 2: OI, 1 */
     int64_t dim[4]; /* logical shape as files have it */
-    int64_t pixels; /* of a kernel, or of the image that a linear layer reads; 1 */
+    int64_t pixels; /* of a kernel, or of the image that a linear layer reads; else 1 */
     size_t count;   /* elements */
     size_t offset;  /* floats from the slab's start; a multiple of 16 */
     bool frozen;    /* it is not trained; its gradient is computed all the same */
@@ -66,7 +66,7 @@ struct dt_net {          /* read only */
     size_t weight_total;    /* numbers of all parameters, without padding */
     size_t largest;         /* numbers of the largest parameter */
     bool whitens;           /* the first one is made of the images: dt_model_whiten */
-    size_t ops;             /* operations, the last of which makes the logits; the loss is none */
+    size_t ops;             /* operations, the last makes the logits; the loss does not count */
     struct dt_net_own *own; /* private to src/model and to extras: net.h */
 };
 bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the logits */
@@ -76,16 +76,16 @@ bool dt_net_is_head(const dt_net *net, size_t i); /* of the layer that makes the
  * most 127 characters. DT_CONFIG when the network has no such scheme. */
 dt_status dt_net_rename(const dt_net *net, const char *scheme, const char *name, char *out,
                         size_t out_size) DT_MUST_CHECK;
-/* One master tensor between slab order (HWIO) and file order (OIHW), also of a linear layer over
- * more than one pixel. */
+/* Copy one master tensor from slab order (HWIO) to file order (OIHW), also a linear layer's over
+ * more than one pixel; dt_param_from_file: back. */
 void dt_param_to_file(const dt_param *p, const float *slab, float *file);
-/* Rows [first, end) of it alone, of dim[0], at their places in file. */
+/* Only rows [first, end) of dim[0], to their places in the whole tensor's file order. */
 void dt_param_rows_to_file(const dt_param *p, const float *slab, float *file, size_t first,
                            size_t end);
 void dt_param_from_file(const dt_param *p, const float *file, float *slab);
 
-/* A network's numbers, all borrowed. Model files without running statistics (momentum is
- * kept in one) have NULL for them. */
+/* A network's numbers, all borrowed. Running statistics are NULL for a file without, such
+ * as momentum's. */
 typedef struct dt_weights {
     const dt_net *net;
     float *master;                     /* [net->slab_floats]; 64-byte aligned for a model */
@@ -105,7 +105,7 @@ dt_status dt_hash_slab(dt_hash *h, const dt_net *net, const float *slab) DT_MUST
 /* ---- Model: parameters, kernels, packed weights --------------------------------------- */
 
 /* Channels [first, first + count) of `whole`: a rank's part of a value or parameter; may be empty.
- * Parts begin at multiples of 32 if each can have 32, or with an engine. No bit depends on it. */
+ * Parts begin at multiples of 32 with an engine, or if each can have 32. No bit depends on it. */
 typedef struct dt_cut {
     int64_t first, count, whole;
 } dt_cut;
@@ -176,15 +176,15 @@ void dt_model_bind_cut(dt_model *m, float *master, float *by_input, void *packed
 /* Initial weights by the network's own initialisers, keyed by (seed, tensor); running
  * mean 0 and variance 1. Packs. */
 dt_status dt_model_init(dt_model *m, uint32_t seed) DT_MUST_CHECK;
-/* After it, of a net that whitens: its filters become the eigenvectors of the mean of p p' over
- * patches p, each, and its negative, at a scale that gives outputs of mean square near 1. `patches`
- * is overwritten. Packs. */
+/* Call this after dt_model_init for a net that whitens. `patches`, the mean of p p' over patches p,
+ * is overwritten. The filters become its eigenvectors and their negatives, each at a scale that
+ * gives outputs of mean square near 1. Packs. */
 void dt_model_whiten(dt_model *m, double patches[DT_PATCH][DT_PATCH]);
 /* Pack part `part` of the home parameters' copies, 1 / parts of their bytes, and all copies of
  * DT_SLAB_CUT. Call it after every write to the master weights; ranks that share one set of copies
  * pack a part each. */
 void dt_model_pack(dt_model *m, int part, int parts);
-/* The copies that are made of DT_SLAB_BY_INPUT, before the first backward that reads them. */
+/* Pack copies from DT_SLAB_BY_INPUT, before the first backward that reads them. */
 void dt_model_pack_by_input(dt_model *m);
 /* running = (1 - momentum) * running + momentum * batch with the network's momentum (PyTorch's
  * sense), the variance unbiased: m2 / max(count - 1, 1).
@@ -213,7 +213,7 @@ dt_plan_facts dt_plan_ask(const dt_plan *p);
  * convolutions and linear layers. Other operations' whole backward is DT_PASS_DATA. */
 typedef enum dt_pass { DT_PASS_FORWARD, DT_PASS_DATA, DT_PASS_WEIGHTS, DT_PASS_COUNT } dt_pass;
 /* Events of DT_LANE_LAYER (base/activity.h) have the kind i * DT_CLOCKED + w, where i is the plan's
- * row. w: a dt_pass of one context; COMBINE, dt_norm_sync.combine; READY, dt_observer.ready. */
+ * row. w: a dt_pass of one context, or time in dt_norm_sync.combine or in dt_observer.ready. */
 enum { DT_CLOCKED_COMBINE = DT_PASS_COUNT, DT_CLOCKED_READY, DT_CLOCKED };
 
 /* ---- Execution --------------------------------------------------------------------------- */
@@ -254,8 +254,8 @@ typedef enum dt_layout { DT_HOME, DT_CUT, DT_WHOLE } dt_layout;
 typedef enum dt_way { DT_FORWARD, DT_BACKWARD, DT_WAYS } dt_way;
 /* A move step brings a value to another layout, forward and backward. The caller copies. `before`
  * is called before a step of shard k, for each shard that has images, ascending, on all ranks in
- * the same order: it starts the copies, if the step is a move, and completes those of the step
- * before it on the way. */
+ * the same order: it completes shard k's copies of the step that ran before, and starts those of
+ * this step, if it is a move. */
 typedef struct dt_wave_moves {
     void *context;
     dt_status (*before)(void *context, int step, dt_way way, int k);

@@ -9,14 +9,14 @@
 
 /* The configuration file that dt_options_yaml writes. DT_NOMEM. */
 dt_status dt_options_put(const dt_target *t, const dt_options *o, dt_written *w) DT_MUST_CHECK;
-/* What a model file (or folder) says of its network, into the options that were not given:
- * dt_model_load then checks them against the file. `meta` holds the texts and must outlive o.
+/* Fill options that were not given by what a model file (or folder) says of its network;
+ * dt_model_load later checks all against the file. `meta` holds the texts and must outlive o.
  * Errors as dt_safetensors_open. */
 dt_status dt_options_from_model(const char *path, dt_options *o, dt_model_meta *meta) DT_MUST_CHECK;
 /* The same, then dt_model_read_open for the network that the options mean. */
 dt_status dt_options_read_model(dt_model_read *r, const char *path, dt_options *o,
                                 dt_model_meta *meta) DT_MUST_CHECK;
-/* The options.yaml of the run or checkpoint that the model `path` is or lies in; "": there is none.
+/* The options.yaml of the run or checkpoint that `path` names or lies in; "": there is none.
  * DT_USAGE: the path is too long. */
 dt_status dt_model_options(const char *path, char out[PATH_MAX]) DT_MUST_CHECK;
 /* Metadata of a run's model file; images may be NULL. Texts are borrowed. */
@@ -31,8 +31,8 @@ typedef struct dt_rundir {
     int folder, lock;         /* descriptors of the folder and of its .lock; -1: closed */
     bool created;             /* by us */
     bool resumed;             /* an older run's: what is in it must stay */
-    int saves; /* of `checkpoints`, since the first save; <= 0: none. On some disks (vfat, FUSE)
-                * a folder gets another inode number once it is not open any more */
+    int saves; /* descriptor of `checkpoints` since the first save; <= 0: none. On some disks (vfat,
+                * FUSE) a folder gets another inode number once it is not open any more */
     char last[PATH_MAX]; /* path of the checkpoint saved last, or ""; read it when no save runs */
 } dt_rundir;
 
@@ -64,8 +64,8 @@ bool dt_rundir_held(const char *folder);
  * ones below. Names with a dot are not looked at: .tmp-* (a save that did not end), .trash-* (a
  * deletion that did not). */
 
-/* Where a run stands: everything that the next step depends on beside the numbers, and
- * what its reports add up. Steps and epochs count from 0. */
+/* Where a run stands: what the next step depends on besides weights and momentum, and
+ * the sums that its reports need. Steps and epochs count from 0. */
 enum { DT_CHAIN_CHARS = 200 };
 typedef struct dt_position {
     int64_t epoch, step;  /* the next step to run, within its epoch; step may be the epoch's
@@ -75,7 +75,7 @@ typedef struct dt_position {
     int64_t images;       /* of the epoch so far */
     double best_accuracy; /* of the folder's tests so far; -1: none */
     int64_t best_epoch;
-    int64_t metrics_bytes; /* length of metrics.jsonl at this point */
+    int64_t metrics_bytes;      /* length of metrics.jsonl at this point */
     char chain[DT_CHAIN_CHARS]; /* where extra/proof stands; "": it was not there */
 } dt_position;
 
@@ -101,9 +101,9 @@ const char *dt_portion_name(int portion, char out[DT_PORTION_NAME]);
 enum { DT_BITS_CLASS_CHARS = 512 };
 typedef struct dt_snapshot {
     dt_weights model;   /* what is tested: the averages, if there are any */
-    dt_weights trained; /* then: what the steps train; else net is NULL: model is trained */
+    dt_weights trained; /* with averages: what the steps train; else net is NULL */
     float *momentum;    /* [net->slab_floats] */
-    int rank, portions; /* of so many, this rank's; 0: whole */
+    int rank, portions; /* this rank's portion, of how many; 0: whole */
     const struct dt_portion *portion[DT_CHECKPOINT_FILES]; /* in each file, for dt_model_put */
     dt_position at;
     int metrics_fd; /* synced first: at.metrics_bytes must not be ahead of it; <= 0: none */
@@ -177,8 +177,8 @@ const char *dt_checkpoint_text(const dt_checkpoint *c, const char *name);
  * hash in MANIFEST, the numbers be finite and have the state_hash that was saved. Takes memory for
  * one file at a time. into->options (or NULL) gives the normalisation that the weights must be for;
  * its other members are not read. DT_CONFIG: only one of checkpoint and `into` has averages.
- * DT_FORMAT names the first thing wrong; else errors as dt_model_load. On failure both hold
- * anything. */
+ * DT_FORMAT names the first thing wrong; else errors as dt_model_load. After a failure
+ * `into` and into->at are undefined. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, dt_snapshot *into) DT_MUST_CHECK;
 
 /* Which checkpoints are wanted: of steps from `first` to `end` - 1, accepted by `take`; NULL: each
@@ -186,7 +186,7 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, dt_snapshot *into) DT_MUST_
 typedef struct dt_query {
     int64_t first, end;
     dt_status (*take)(void *context, const dt_checkpoint *c);
-    dt_snapshot *into; /* then it is loaded there, and is valid if that succeeds; NULL: not */
+    dt_snapshot *into; /* where it is loaded, and valid if that succeeds; NULL: it is not */
     /* Called with the status of a checkpoint that is not taken: a failure, or DT_DECLINED by
      * `take`. If it returns DT_OK, the search continues; else it ends with that status. NULL: a
      * checkpoint that is not valid is skipped with a warning, other failures end the search. */

@@ -19,7 +19,7 @@ enum { DT_SUM_LOSS, DT_SUM_FIRST_LOSS, DT_SUM_SAVE, DT_SUM_STOP, DT_SUM_COUNT };
 typedef struct dt_domain {
     dt_comm *comm; /* borrowed */
     dt_slab master, momentum, packed, gradients;
-    dt_slab average; /* averages of weights; DT_SLAB_HOME: then of running statistics */
+    dt_slab average; /* of weights; in DT_SLAB_HOME, of running statistics behind them */
     dt_exchange *exchange;
     dt_optim optim;
     dt_norm_sync *sync; /* by lockstep.c; NULL: no shards share statistics */
@@ -27,14 +27,14 @@ typedef struct dt_domain {
 enum { DT_DOMAINS = 2 };
 
 /* Training's plans, and a place for each shard of a wave: all of the rank's shards if they share
- * batch-norm statistics, else one. */
+ * batch-norm statistics; all of the group's if layers are cut; else one. */
 enum { DT_MAX_PLANS = 4 }; /* 2 sizes (shards differ by one image) x 2 (full, last batch) */
 typedef struct dt_contexts {
     dt_plan *plan[DT_MAX_PLANS];   /* owned, like all below; NULL after the last */
     dt_plan *remote[DT_MAX_PLANS]; /* where layers are cut: of other ranks' shards; else NULL */
     dt_exec **exec;                /* [places][DT_MAX_PLANS]; those of one place share memory */
     dt_moment **moments;           /* [places], in r->arena */
-    dt_wave wave;                  /* its count: places; plans of all sizes have the same steps */
+    dt_wave wave;                  /* wave.count: places; any plan has its steps */
     /* Of the wave that runs, [places] each: */
     dt_exec **now;            /* wave.exec; NULL: a shard without images */
     int *which;               /* its plan */
@@ -62,7 +62,7 @@ typedef struct dt_grid {
 /* What --strategy auto has chosen; parts 0: it was not asked. */
 typedef struct dt_choice {
     int parts;
-    double seconds, whole_s; /* predicted of a step; of one where nothing is cut */
+    double seconds, whole_s; /* predicted for a step; for one without cuts */
     char strategy[DT_OPTION_CHARS], text[300];
 } dt_choice;
 
@@ -82,7 +82,7 @@ struct dt_run {
     dt_slab data_memory;
     dt_loader *loader;
 
-    int classes;       /* of a trial: the network has at least so many */
+    int classes;       /* in a trial, the least that the network has */
     int height, width; /* of the images that the model was trained on; 0: the source's own */
     dt_net *net;
     dt_model *model;
@@ -92,7 +92,7 @@ struct dt_run {
     dt_choice choice; /* r->o has its strategy */
     int64_t test_chunk;
     int64_t *tally; /* of the last test, owned; NULL: there was none (evaluate.c) */
-    /* Called with each test image's logits; NULL: nothing is. Local. */
+    /* Called with each test image's logits; NULL: not called. Local. */
     dt_status (*answer)(const struct dt_run *r, int64_t image, const float *logits);
     dt_domain domain[DT_DOMAINS];
     int domains; /* 1: no layer is cut */
@@ -117,7 +117,7 @@ struct dt_run {
 dt_status dt_run_open(dt_run *r, dt_comm *c, const dt_options *o, dt_purpose purpose) DT_MUST_CHECK;
 /* The same for an *r that is zero, except its comm. To test a model, the caller may also have set
  * height and width of the images that the model was trained on, and a source in place of --data's,
- * which is taken over whatever the outcome.
+ * which r owns from then on, even after a failure.
  * A trial only clocks steps; it sets grid.parts and classes. If it cuts layers, comm is a world of
  * one and does the work of the last of `parts` ranks. Nothing comes from the others, so the numbers
  * are not a run's. */
@@ -143,8 +143,8 @@ void dt_run_bind(dt_run *r, const dt_weights *w);
 /* Pack the weights for the kernels, after they were written. Collective. */
 dt_status dt_run_pack(dt_run *r) DT_MUST_CHECK;
 /* Pack these weights for the kernels; the node's ranks share the work. Call it once no rank uses
- * the old packed copies. What is not packed, contexts read where it was when they were opened: the
- * test's in the tested weights, training's in the trained ones. Collective. */
+ * the old packed copies. Contexts read parameters without a packed copy where they were bound when
+ * opened: the test's in the tested weights, training's in the trained ones. Collective. */
 dt_status dt_run_use(dt_run *r, const dt_weights *w) DT_MUST_CHECK;
 /* dt_newest_model by rank 0 for all: where a run still trains, ranks could find different ones.
  * Agreed. Collective. */
@@ -172,18 +172,18 @@ static inline double dt_gib(uint64_t bytes)
 void dt_banner_print(FILE *f, const dt_run *r, const char *folder);
 /* Warns of options that are given and change nothing in a training. Local. */
 void dt_banner_warn(const dt_options *o);
-/* A number of ranks on one node that would be faster with the same bits; else `ranks`. Ranks that
+/* How many ranks on one node would be faster with the same bits; `ranks`: none would. Ranks that
  * take turns on a core wait for one another, and more than some 8 threads share a shard unevenly
  * (docs/lab/performance.md). Local. */
 int dt_banner_ranks(int cores, int ranks, int threads, int64_t shards);
 
 /* Seconds of this rank from dt_record_restart to the last dt_activity_phase. The shortest wait of
- * any rank is exposed exchange; the rest of this rank's is waiting for others. Collective. */
+ * all ranks is exposed exchange; what this rank waited longer is waiting for others. Collective. */
 dt_status dt_account_take(dt_comm *c, double account[DT_ACCOUNTS]) DT_MUST_CHECK;
 
 typedef struct dt_step_result {
     bool save, stop;       /* a rank asked for it: it holds for all, after this step */
-    dt_step_record record; /* but `own_loss` the same on all ranks; without times */
+    dt_step_record record; /* the same on all ranks, except own_loss; no times */
 } dt_step_result;
 /* One optimizer step on global batch `step` of `epoch` (both from 0); `save`: this rank asks for
  * a checkpoint. DT_NUMERIC, agreed and printed, before anything is updated, when the loss is not
