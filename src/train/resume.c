@@ -134,7 +134,7 @@ dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_posit
     if (strcmp(given, "never") == 0)
         return DT_OK;
     const bool any = strcmp(given, "auto") == 0;
-    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d, &t, path)
+    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d->folder, d->path, &t, path)
                              : dt_checkpoint_find(given, &t, path));
     if (!path[0])
         return find_none(d, r);
