@@ -44,10 +44,9 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
     char a[DT_OPTION_CHARS], b[DT_OPTION_CHARS];
     bool any = false;
 
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         if (row->scope >= DT_SCOPE_HERE || dt_option_decides(row, &r->o) != matters ||
-            i == DT_ROW_data) /* data_digest says whether they are others */
+            row == &dt_option_table[DT_ROW_data]) /* data_digest says whether they are others */
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
