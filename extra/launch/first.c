@@ -17,9 +17,9 @@ enum {
 
 /* A host, or, after all hosts, a guest. */
 typedef struct peer {
-    dt_wire wire;               /* closed: it has not come, is gone, or is this host */
-    int agent;                  /* that waits for the end of the host's daemon; -1: none */
-    char name[INET_ADDRSTRLEN]; /* its address, by which mpirun tells hosts apart */
+    dt_wire wire; /* closed: it has not come, is gone, or is this host; its address, by which mpirun
+                   * tells hosts apart, stays */
+    int agent;    /* that waits for the end of the host's daemon; -1: none */
 } peer;
 
 /* What mpirun and the ranks say on standard error that decides the exit code. */
@@ -58,7 +58,7 @@ struct dt_first {
 static int host_at(const dt_first *f, const char *address)
 {
     for (int k = 0; k < f->nodes; k++)
-        if (strcmp(f->peer[k].name, address) == 0)
+        if (strcmp(f->peer[k].wire.peer, address) == 0)
             return k;
     return -1;
 }
@@ -92,9 +92,7 @@ static void greet(dt_first *f, peer *guest)
                                         : "has ended, or is no dtrain launch");
     } else if (h->nodes == f->nodes && h->node >= 1 && h->node < f->nodes && h->slots >= 1 &&
                h->slots <= DT_MOST_SLOTS && f->peer[h->node].wire.fd < 0 && host_at(f, from) < 0) {
-        peer *seat = &f->peer[h->node];
-        memcpy(seat->name, from, sizeof seat->name);
-        seat->wire = guest->wire;
+        f->peer[h->node].wire = guest->wire;
         guest->wire.fd = -1;
     } else {
         dt_warn("%s says that it is host %d of %d with %d ranks: refused: each of %d hosts comes "
@@ -155,10 +153,10 @@ static dt_status hear(dt_first *f, int k)
 
     if (f->mpirun == 0) {
         st = dt_fail(number ? DT_PREEMPTED : DT_COMM,
-                     "host %d, %s, %s before all hosts had come: start all hosts again", k, p->name,
-                     number ? "was stopped" : "has left");
+                     "host %d, %s, %s before all hosts had come: start all hosts again", k,
+                     p->wire.peer, number ? "was stopped" : "has left");
     } else if (!message) {
-        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->name);
+        dt_warn("host %d, %s, is gone: its daemon counts as lost", k, p->wire.peer);
         dt_wire_close(&p->wire);
         answer(&p->agent, DT_NO_DAEMON);
         f->heard[LOST] = true;
@@ -323,7 +321,7 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
     dt_status st = DT_OK;
     bool news;
 
-    DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].name));
+    DT_TRY(dt_wire_socket(f->meeting->master, &f->fd[LISTENS], f->peer[0].wire.peer));
     for (int missing = 1; missing < f->nodes && st == DT_OK;)
         if (f->peer[missing].wire.fd >= 0)
             missing++;
@@ -341,10 +339,9 @@ static dt_status meet_others(dt_first *f, dt_hosts *h)
     if (st != DT_OK)
         end_all(f, dt_status_exit_code(st));
     DT_TRY(st);
-    for (int k = 0; k < f->nodes; k++) {
-        const dt_hello *hello = k == 0 ? &f->meeting->own : &f->peer[k].wire.hello;
-        DT_TRY(dt_hosts_add(h, f->peer[k].name, strlen(f->peer[k].name), hello->slots));
-    }
+    f->peer[0].wire.hello = f->meeting->own;
+    for (const peer *p = f->peer; p < f->peer + f->nodes; p++)
+        DT_TRY(dt_hosts_add(h, p->wire.peer, strlen(p->wire.peer), p->wire.hello.slots));
     return listen_to_agents(f);
 }
 

@@ -172,14 +172,6 @@ static dt_status find_hosts(const launch_words *w, dt_hosts *h)
     return read_hostfile(w->text[HOSTFILE], !w->by->file, h);
 }
 
-static int cores_here(void)
-{
-    cpu_set_t set;
-
-    dt_machine_cpus(&set);
-    return DT_MAX(CPU_COUNT(&set), 1);
-}
-
 /* ---- mpirun ---------------------------------------------------------------------------------- */
 
 _Static_assert(DT_MOST_HOSTS <= 4096, "all hosts' daemons start at once");
@@ -213,7 +205,7 @@ static int64_t count_ranks(const launch_words *w, const dt_hosts *h)
            : h->count > 0            ? h->ranks
            : w->text[HOSTFILE]       ? 0
            : w->number[PER_HOST] > 0 ? w->number[PER_HOST]
-                                     : cores_here();
+                                     : dt_cores(NULL);
 }
 
 /* After mpirun's words are made; what the user has set stays. It hands the environment on to this
@@ -334,9 +326,10 @@ static dt_status find_meeting(launch_words *w, dt_meeting *m)
         snprintf(m->master, sizeof m->master, "%s", w->text[MASTER]);
     else
         snprintf(m->master, sizeof m->master, "%s:%s", address, port ? port : "29500");
-    m->own = (dt_hello){.nodes = (int)w->number[NODES],
-                        .node = (int)w->number[NODE],
-                        .slots = w->number[PER_HOST] > 0 ? (int)w->number[PER_HOST] : cores_here()};
+    m->own =
+        (dt_hello){.nodes = (int)w->number[NODES],
+                   .node = (int)w->number[NODE],
+                   .slots = w->number[PER_HOST] > 0 ? (int)w->number[PER_HOST] : dt_cores(NULL)};
     return dt_token_read(&m->token, w->text[TOKEN]);
 }
 

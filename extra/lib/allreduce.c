@@ -7,8 +7,6 @@
  * received in the caller's arrays wherever they are. */
 #include "lib.h"
 
-#include "dist/spans.h"
-
 enum {
     COMBINE_BUFFER = 4 << 20, /* bytes of operands of a piece, about */
     COMBINE_FEW = 8 << 10,    /* bytes of an array of few numbers */

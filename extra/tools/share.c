@@ -11,8 +11,7 @@ typedef struct share_row {
 } share_row;
 
 typedef struct share_table {
-    bool json;      /* a row becomes an object of `passes`, else it is printed */
-    json_t *passes; /* owned */
+    json_t *passes; /* a row becomes an object of these, owned; NULL: it is printed */
     dt_share sum;
     int threads;
 } share_table;
@@ -43,7 +42,7 @@ static void share_put(share_table *t, share_row row)
 {
     if (row.share.units == 0)
         return;
-    if (t->json)
+    if (t->passes)
         json_array_append_new(t->passes, share_object(t, &row));
     else
         share_print(t, &row);
@@ -100,19 +99,17 @@ static void share_rest(share_table *t, const dt_plan *plan, int ranks)
 
 void dt_share_show(const dt_plan *plan, const dt_options *o, json_t *strategy)
 {
-    share_table t = {.threads = plan->model->opts.threads, .json = o->json};
+    share_table t = {.passes = o->json ? json_array() : NULL, .threads = plan->model->opts.threads};
     const int ranks = (int)o->ranks_per_node;
 
-    if (t.json)
-        t.passes = json_array();
-    else
+    if (!o->json)
         printf("\n%4s  %-18s %-22s %-8s %6s %8s %10s %10s %10s\n", "step", "operation", "name",
                "pass", "units", "balance", "one ms", "all ms", "again MB");
     share_layers(&t, plan);
     share_rest(&t, plan, ranks);
     share_row step = {.step = -1, .layer = {.op = "step", .name = ""}, .pass = "", .share = t.sum};
     step.share.units = t.threads;
-    if (!t.json) {
+    if (!o->json) {
         share_print(&t, &step);
         printf("balance: modelled time of one thread / (%d threads x time until the last is done); "
                "again: bytes\nthat threads read although another has read them\n",

@@ -59,8 +59,7 @@ static void print_options(FILE *f, bool all)
                  own_rows[i].metavar);
         print_entry(f, head, own_rows[i].help);
     }
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         if (!all && !row->daily)
             continue;
         if (strcmp(group, row->group) != 0)
@@ -107,8 +106,7 @@ void dt_help_print(FILE *f, const dt_command *about, bool all)
     }
     fprintf(f, "Usage: dtrain %s %s%s[OPTION...]\n\n%s\n", about->name,
             about->operands ? about->operands : "", about->operands ? " " : "", about->help);
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         if (!dt_words_have(row->commands, about->name) &&
             !(about->options && dt_words_have(about->options, row->name)))
             continue;
@@ -128,8 +126,7 @@ void dt_help_table(FILE *f)
     for (size_t i = 0; i < DT_COUNT_OF(own_rows); i++)
         fprintf(f, "option\t%s\t%s\t\t\t\t\t%s\n", own_rows[i].name, own_rows[i].metavar,
                 own_rows[i].help);
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         fprintf(f, "option\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dt_argument_name(row->name, name),
                 row->metavar ? row->metavar : "[no]",
                 dt_option_text(row, NULL, value, sizeof value), row->choices, row->commands,

@@ -33,9 +33,8 @@ static void parent_changed(int number)
  * signal the launcher's death. */
 static void follow_launcher(void)
 {
-    struct sigaction action = {.sa_flags = SA_RESTART};
+    const struct sigaction action = {.sa_handler = parent_changed, .sa_flags = SA_RESTART};
 
-    action.sa_handler = parent_changed;
     launcher = getppid();
     if (sigaction(SIGRTMAX, &action, NULL) == 0)
         prctl(PR_SET_PDEATHSIG, SIGRTMAX, 0, 0, 0);

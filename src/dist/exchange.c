@@ -8,7 +8,6 @@
  * all ranks have folded it; weights are written when all have finished backward; slots and weights
  * belong to the next step when all have published. */
 #include "exchange_row.h"
-#include "spans.h"
 
 #include <assert.h>
 

@@ -1,7 +1,6 @@
 /* exchange_open.c - opening an exchange: the choice of its row, the teams, and where everything
  * lies in memory. */
 #include "exchange_row.h"
-#include "spans.h"
 
 #include <assert.h>
 

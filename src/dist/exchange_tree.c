@@ -12,7 +12,6 @@
  * sqrt(teams) peers. Messages of many buckets are under way at once; they move when ready() or
  * finish() looks. */
 #include "exchange_row.h"
-#include "spans.h"
 
 /* A bucket on a level: ranks exchange pieces of a span with each other. Member i is rank first +
  * i * step, whose partial sums are the operands of group base + i of `held`. */

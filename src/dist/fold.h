@@ -1,6 +1,7 @@
 /* fold.h - the summation tree of docs/numerics.md section 3: which partial sums a rank keeps, how
- * those of all ranks are combined, and the engine that does it on values of any type. It uses no
- * MPI; every function is Local. Private to src/dist and extra/lib. */
+ * those of all ranks are combined, and the engine that does it on values of any type; and how the
+ * gradient slab is cut. It uses no MPI; every function is Local. Private to src/dist and
+ * extra/lib. */
 #ifndef DT_FOLD_H
 #define DT_FOLD_H
 #include "dist.h"
@@ -108,6 +109,15 @@ enum { DT_FOLD_BYTES = 16384 }; /* of an operand at once; a dozen fit into 256 K
  *   threads  divide the elements; 1 where a result lies on a packed operand */
 void dt_fold_run(const dt_fold *f, const dt_fold_type *type, const dt_operand *operand,
                  void *const *result, size_t count, void *scratch, int threads);
+
+/* Buckets of whole tensors partition [0, floats): each begins with a tensor, includes the padding
+ * after its last one, and is closed when it reaches its size. The last one is measured from the
+ * slab's end, so that it is small: no computation is left to hide its sending.
+ *   bucket   [o->tensors]
+ *   returns  how many were filled */
+size_t dt_spans_buckets(const dt_exchange_opts *o, dt_span *bucket);
+/* Part k of `parts` of s, cut at multiples of 16 floats from its start; it may be empty. */
+dt_span dt_spans_slice(dt_span s, int k, int parts);
 
 /* A word of DT_COMPRESS_LIST. NULL among the forms: as float32. */
 typedef struct dt_compress {

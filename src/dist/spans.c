@@ -1,5 +1,5 @@
 /* spans.c - buckets and slices of the gradient slab. */
-#include "spans.h"
+#include "fold.h"
 
 /* Where bucket number i begins if it begins with tensor i. */
 static size_t span_start(const dt_exchange_opts *o, size_t tensor)

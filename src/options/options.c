@@ -133,8 +133,7 @@ void dt_options_yaml(FILE *f, const dt_options *o)
     char value[DT_OPTION_CHARS];
 
     fputs("# Options of dtrain; read them back with --config.\n", f);
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         const char *quote = row->type == DT_OPTION_TEXT ? "\"" : "";
         if (strcmp(group, row->group) != 0)
             fprintf(f, "\n# %s\n", row->group);

@@ -143,9 +143,11 @@ static void say(dt_report *r, const char *fmt, ...)
 
 static dt_status append(dt_report *r)
 {
-    if (!r->setup.path)
-        return DT_OK;
-    if (dt_append(r->metrics, r->line, r->used)) {
+    const size_t bytes = r->used;
+    const bool written = !r->setup.path || dt_append(r->metrics, r->line, bytes);
+
+    r->used = 0; /* of the next line */
+    if (written) {
         if (r->lost > 0)
             dt_warn("metrics.jsonl is written again; it lacks %lld lines", (long long)r->lost);
         r->lost = 0;
@@ -153,13 +155,12 @@ static dt_status append(dt_report *r)
     }
     if (r->lost++ > 0)
         return DT_OK; /* it was said with the first one */
-    return dt_fail(DT_IO, "writing %zu bytes to %s/metrics.jsonl: %s", r->used, r->setup.path,
+    return dt_fail(DT_IO, "writing %zu bytes to %s/metrics.jsonl: %s", bytes, r->setup.path,
                    strerror(errno));
 }
 
 dt_status dt_report_line(dt_report *r, const char *object)
 {
-    r->used = 0;
     say(r, "%s\n", object);
     return append(r);
 }
@@ -187,7 +188,6 @@ dt_status dt_report_step(dt_report *r, const dt_step_record *s)
     if (r->style)
         r->style->step(r, s);
     flush(r);
-    r->used = 0;
     say(r,
         "{\"kind\":\"step\",\"epoch\":%lld,\"step\":%lld,\"loss\":%s,\"loss_shard0\":%s,\"lr\":%s,"
         "\"images\":%lld,\"seconds\":%s,\"images_per_s\":%s,\"time\":%.3f}\n",
@@ -219,7 +219,6 @@ dt_status dt_report_epoch(dt_report *r, const dt_epoch_record *e)
     if (r->style && r->style->epoch)
         r->style->epoch(r, e);
     flush(r);
-    r->used = 0;
     say(r,
         "{\"kind\":\"epoch\",\"epoch\":%lld,\"train_loss\":%s,\"test_loss\":%s,"
         "\"test_accuracy\":%s%s",
@@ -239,7 +238,6 @@ dt_status dt_report_end(dt_report *r, const dt_end_record *end)
     flush(r);
     if (!end->ok)
         return DT_OK;
-    r->used = 0;
     say(r, "{\"kind\":\"end\",\"weights_hash\":\"%s\",\"state_hash\":\"%s\",\"steps\":%lld",
         end->weights_hash, end->state_hash, (long long)end->steps);
     if (end->predicted_s > 0)

@@ -244,14 +244,15 @@ static dt_status look(const dt_query *t, const dt_folder *in, char found[PATH_MA
     return st;
 }
 
-dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t, char found[PATH_MAX])
+dt_status dt_checkpoint_newest(int folder, const char *path, const dt_query *t,
+                               char found[PATH_MAX])
 {
     dt_folder in;
     size_t seen = 0;
     bool gone = true;
 
     found[0] = '\0';
-    DT_TRY(dt_checkpoints_open(&in, d->folder, d->path));
+    DT_TRY(dt_checkpoints_open(&in, folder, path));
     dt_status st = DT_OK;
     for (int i = 0; i < LOOKS && st == DT_OK && gone && seen == 0 && !found[0]; i++)
         st = look(t, &in, found, &seen, &gone);
@@ -278,16 +279,13 @@ bool dt_checkpoint_is(const dt_folder *f)
 
 dt_status dt_checkpoint_find(const char *path, const dt_query *t, char found[PATH_MAX])
 {
-    dt_rundir d = {.lock = -1};
     dt_folder in;
     dt_status st = DT_OK;
 
     found[0] = '\0';
     DT_TRY(dt_folder_open(&in, AT_FDCWD, "", path));
-    d.folder = in.fd;
-    snprintf(d.path, sizeof d.path, "%s", path);
     if (!dt_checkpoint_is(&in)) {
-        st = dt_checkpoint_newest(&d, t, found);
+        st = dt_checkpoint_newest(in.fd, path, t, found);
     } else {
         st = take_one(t, NULL, path, -1);
         if (st == DT_OK)

@@ -75,12 +75,11 @@ static json_t *options_json(const dt_options *o)
     json_t *j = json_object();
     char text[DT_OPTION_CHARS], plain[PATH_MAX];
 
-    for (size_t i = 0; j && i < DT_OPTIONS; i++) {
-        dt_option_text(&dt_option_table[i], o, text, sizeof text);
-        if (json_object_set_new(j, dt_option_table[i].name,
-                                json_string(dt_shown(text, plain))) != 0) {
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
+        dt_option_text(row, o, text, sizeof text);
+        if (json_object_set_new(j, row->name, json_string(dt_shown(text, plain))) != 0) {
             json_decref(j);
-            j = NULL;
+            return NULL;
         }
     }
     return j;

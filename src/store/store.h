@@ -193,10 +193,11 @@ typedef struct dt_query {
     dt_status (*judge)(void *context, dt_status st);
     void *context;
 } dt_query;
-/* The newest such checkpoint of a run; found[0] = 0: there is none in that range. One that is
- * pruned meanwhile is passed over. DT_FORMAT: there are some, and none is valid; DT_UNSUPPORTED,
- * DT_IO: one is of a newer format, or could not be read, and may be valid; DT_NOMEM. */
-dt_status dt_checkpoint_newest(const dt_rundir *d, const dt_query *t,
+/* The newest such checkpoint of an open run folder, which messages call `path`; found[0] = 0: there
+ * is none in that range. One that is pruned meanwhile is passed over. DT_FORMAT: there are some,
+ * and none is valid; DT_UNSUPPORTED, DT_IO: one is of a newer format, or could not be read, and may
+ * be valid; DT_NOMEM. */
+dt_status dt_checkpoint_newest(int folder, const char *path, const dt_query *t,
                                char found[PATH_MAX]) DT_MUST_CHECK;
 /* The same of the run folder `path`; or the checkpoint that it is itself, of any step. DT_NOINPUT:
  * path does not exist. */

@@ -77,8 +77,7 @@ static void head_options(FILE *f, const dt_run *r)
 
     dt_options_init(&defaults);
     dt_options_resolve(&defaults, r->net); /* as those of the run are */
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         char value[DT_OPTION_CHARS], usual[DT_OPTION_CHARS];
         dt_option_text(row, &r->o, value, sizeof value);
         dt_option_text(row, &defaults, usual, sizeof usual);

@@ -44,10 +44,9 @@ static bool note_differences(const dt_run *r, const dt_checkpoint *c, bool matte
     char a[DT_OPTION_CHARS], b[DT_OPTION_CHARS];
     bool any = false;
 
-    for (size_t i = 0; i < DT_OPTIONS; i++) {
-        const dt_option_row *row = &dt_option_table[i];
+    for (const dt_option_row *row = dt_option_table; row < dt_option_table + DT_OPTIONS; row++) {
         if (row->scope >= DT_SCOPE_HERE || dt_option_decides(row, &r->o) != matters ||
-            i == DT_ROW_data) /* data_digest says whether they are others */
+            row == &dt_option_table[DT_ROW_data]) /* data_digest says whether they are others */
             continue;
         const char *then = dt_checkpoint_text(c, row->name);
         if (!then) /* it was saved before there was this option */
@@ -134,7 +133,7 @@ dt_status dt_resume(dt_run *r, const dt_rundir *d, char path[PATH_MAX], dt_posit
     if (strcmp(given, "never") == 0)
         return DT_OK;
     const bool any = strcmp(given, "auto") == 0;
-    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d, &t, path)
+    DT_TRY(any || d->resumed ? dt_checkpoint_newest(d->folder, d->path, &t, path)
                              : dt_checkpoint_find(given, &t, path));
     if (!path[0])
         return find_none(d, r);

@@ -79,7 +79,7 @@ static void block(int how)
 
 void dt_signals_catch(void (*leave_by)(const char *line))
 {
-    struct sigaction action = {.sa_flags = SA_RESTART};
+    const struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     struct rlimit cpu;
     int64_t rank;
 
@@ -94,7 +94,6 @@ void dt_signals_catch(void (*leave_by)(const char *line))
         cpu.rlim_cur = DT_MIN(cpu.rlim_cur, cpu.rlim_max - DT_MIN(cpu.rlim_max / 10 + 1, 600));
         (void)setrlimit(RLIMIT_CPU, &cpu);
     }
-    action.sa_handler = note_signal;
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signal_table[i].number, &action, NULL);
 }

@@ -210,7 +210,7 @@ static void name_last_good(training *t)
     if (!s->leads)
         return;
     if (dt_session_settle(s, t->run) != DT_OK || /* the write under way; the cause is reported */
-        dt_checkpoint_newest(&s->folder, &valid, good) != DT_OK)
+        dt_checkpoint_newest(s->folder.folder, s->folder.path, &valid, good) != DT_OK)
         dt_fail_clear();
     if (!good[0] && t->from_step < t->at.run_step)
         memcpy(good, t->from, sizeof good);

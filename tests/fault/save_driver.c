@@ -193,7 +193,7 @@ static dt_status find(const dt_rundir *run, loading *l, bool names, char found[P
 {
     dt_snapshot into = l->d->s;
     const dt_query t = {.end = INT64_MAX, .into = &into};
-    const dt_status st = dt_checkpoint_newest(run, &t, found);
+    const dt_status st = dt_checkpoint_newest(run->folder, run->path, &t, found);
 
     if (st == DT_FORMAT)
         dt_fail_clear();

@@ -30,7 +30,7 @@ declare -A extra=(
 # Of src, for extras: what a run and a plan hold, what a file of tensors is, and events of YAML.
 shared=" train/run.h train/observer.h format/tensors.h model/plan.h options/events.h "
 # Of src, for single extras: messages and sums; kernels and loops; sources and how images are resized; checkpoints; a run's output.
-declare -A inside=([lib]=" dist/comm.h dist/fold.h dist/spans.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
+declare -A inside=([lib]=" dist/comm.h dist/fold.h " [split]=" dist/comm.h " [bench]=" dist/comm.h " [exchanges]=" dist/exchange_row.h " [compress]=" dist/fold.h "
     [costs]=" model/kernels/tiles/tiles.h model/loops.h " [engines]=" model/kernels/tiles/tiles.h "
     [images]=" data/source.h data/augment.h " [tools]=" base/topology.h store/checkpoint_internal.h "
     [pieces]=" train/session.h " [proof]=" store/checkpoint_internal.h data/source.h ")

@@ -3,7 +3,6 @@
 #include "test.h"
 
 #include "compress/compress.h"
-#include "dist/spans.h"
 
 enum { MOST = 40, COUNT = 9 };
 

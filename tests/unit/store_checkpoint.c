@@ -303,9 +303,11 @@ SNAPSHOT_TEST(the_newest_valid_one_is_found)
 
     for (int64_t k = 3; k <= 6; k++)
         snapshot_save(f, k);
-    assert_ok(dt_checkpoint_newest(&f->d, &(dt_query){.first = 4, .end = 6}, found));
+    assert_ok(
+        dt_checkpoint_newest(f->d.folder, f->d.path, &(dt_query){.first = 4, .end = 6}, found));
     assert_string_equal(found, step_path(f, "step-0000000005"));
-    assert_ok(dt_checkpoint_newest(&f->d, &(dt_query){.first = 7, .end = 9}, found));
+    assert_ok(
+        dt_checkpoint_newest(f->d.folder, f->d.path, &(dt_query){.first = 7, .end = 9}, found));
     assert_string_equal(found, "");
     folder_write(f->checkpoints, "step-0000000006/state.json", "{", 1);
     unlink(step_path(f, "step-0000000005/MANIFEST"));
