@@ -117,7 +117,9 @@ static dt_status run_open(dt_rundir *run, const char *folder)
     *run = (dt_rundir){.lock = -1};
     snprintf(run->path, sizeof run->path, "%s", folder);
     run->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return run->folder >= 0 ? DT_OK : dt_fail(DT_NOINPUT, "%s: %s", folder, strerror(errno));
+    if (run->folder >= 0)
+        return DT_OK;
+    return dt_fail(errno == ENOENT ? DT_NOINPUT : DT_IO, "%s: %s", folder, strerror(errno));
 }
 
 /* "saved" is said with one write: a reader of it knows that the save had returned. */
